@@ -14,6 +14,7 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLarge
 from dragoman.types import (
     UNKNOWN_USAGE,
+    Choice,
     Extra,
     Finish,
     JsonObject,
@@ -23,6 +24,7 @@ from dragoman.types import (
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     Usage,
 )
@@ -82,6 +84,10 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     finish: Finish
     usage: Usage = UNKNOWN_USAGE
     notices: tuple[Notice, ...] = ()
+    service_tier: str | None = None
+    """The tier that the provider used."""
+    other_choices: tuple[Choice, ...] = ()
+    """The answers after the first, to a request with `n`; the events before are those of the first."""
 
 
 class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="restarted"):
@@ -144,6 +150,8 @@ def fold(events: Iterable[StreamEvent]) -> Response:
         finish=finished.finish,
         usage=finished.usage,
         notices=finished.notices,
+        service_tier=finished.service_tier,
+        other_choices=finished.other_choices,
     )
 
 
@@ -160,7 +168,15 @@ def to_events(response: Response) -> list[Event]:
         if isinstance(part, Text | Thinking) and part.text:
             events.append(PartDelta(index=index, text=part.text))
         events.append(PartEnded(index=index, part=part))
-    events.append(Finished(finish=response.finish, usage=response.usage, notices=response.notices))
+    events.append(
+        Finished(
+            finish=response.finish,
+            usage=response.usage,
+            notices=response.notices,
+            service_tier=response.service_tier,
+            other_choices=response.other_choices,
+        )
+    )
     return events
 
 
@@ -179,6 +195,7 @@ class _OpenPart(msgspec.Struct):
     kind: Literal["text", "thinking"]
     pieces: list[str] = []
     extra: Extra = {}
+    logprobs: list[TokenLogprob] = []
 
 
 class _OpenCall(msgspec.Struct):
@@ -225,6 +242,8 @@ class Assembler:
     """Whether the bytes ended as their framing says, so that nothing was cut off."""
     text_splitter: Callable[[], _TextSplitter] | None = None
     """Makes a splitter for each text, if texts may have thinking inside."""
+    service_tier: str | None = None
+    other_choices: tuple[Choice, ...] = ()
     _started = False
     _finished = False
     _index = 0
@@ -314,6 +333,10 @@ class Assembler:
         holder = self._open.get(key) or self._call(key)
         holder.extra = {**holder.extra, wire: {**holder.extra.get(wire, {}), **data}}
 
+    def add_logprobs(self, key: object, logprobs: Iterable[TokenLogprob]) -> None:
+        """Add the probabilities of the tokens of an open text."""
+        self._open[key].logprobs += logprobs
+
     def text_of(self, key: object) -> str:
         """The text of an open part so far; empty if it is not open."""
         return "".join(self._open[key].pieces) if key in self._open else ""
@@ -333,7 +356,7 @@ class Assembler:
             part = self._open.pop(key)
             text = "".join(part.pieces)
             whole: Part = (
-                Text(text=text, extra=part.extra)
+                Text(text=text, extra=part.extra, logprobs=tuple(part.logprobs))
                 if part.kind == "text"
                 else Thinking(text=text, redacted=redacted, extra=part.extra)
             )
@@ -407,7 +430,15 @@ class Assembler:
         if self._ids and finish.reason in ("stop", "other"):
             finish = msgspec.structs.replace(finish, reason="tool_calls")
         usage = self.usage or UNKNOWN_USAGE
-        self._push(Finished(finish=finish, usage=usage, notices=tuple(self.notices)))
+        self._push(
+            Finished(
+                finish=finish,
+                usage=usage,
+                notices=tuple(self.notices),
+                service_tier=self.service_tier,
+                other_choices=self.other_choices,
+            )
+        )
         self._finished = True
 
     def _begin(self, kind: PartKind, extra: Extra) -> int:

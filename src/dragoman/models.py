@@ -41,6 +41,7 @@ from dragoman.types import (
     Response,
     Text,
     TokenCount,
+    Verbosity,
     user,
 )
 from dragoman.types.media_files import PillowImage, is_pil
@@ -91,6 +92,22 @@ class CallOptions(TypedDict, total=False):
     """Texts at which the answer ends."""
     seed: int | None
     """Seed of the sampling."""
+    frequency_penalty: float | None
+    """How much less likely a token is for each time that it occurred, from -2 to 2."""
+    presence_penalty: float | None
+    """How much less likely a token is if it occurred, from -2 to 2."""
+    logit_bias: Mapping[str, float] | Mapping[int, float] | None
+    """By token id: how much more or less likely the token is, from -100 to 100."""
+    logprobs: bool | None
+    """Whether the answer has the log probabilities of its tokens, in `response.logprobs`."""
+    top_logprobs: int | None
+    """How many other likely tokens each of them lists, up to 20."""
+    n: int | None
+    """How many answers, in `response.choices`."""
+    service_tier: str | None
+    """How fast and at which price the provider serves the request: `auto`, `default`, `flex`, `priority`, …"""
+    verbosity: Verbosity | None
+    """How long the answer is: `low`, `medium` or `high`."""
     reasoning: Effort | int | None
     """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None

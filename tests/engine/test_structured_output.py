@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman import (
+    Choice,
     Finish,
     Notice,
     Opaque,
@@ -147,6 +148,13 @@ def test_the_call_is_the_text_of_the_answer() -> None:
     response = restored(BY_TOOL, Thinking(text="Hm."), answer(a=1))
     assert (response.text, response.thinking, response.tool_calls) == ('{"a":1}', "Hm.", ())
     assert response.finish.reason == "stop"
+
+
+def test_the_calls_of_further_answers_are_text_too() -> None:
+    further = Choice(message=assistant(answer(a=2)), finish=Finish(reason="tool_calls"))
+    response = Response(message=assistant(answer(a=1)), finish=Finish(reason="tool_calls"), other_choices=(further,))
+    choices = fold(ToolOutputDecoder(BY_TOOL).feed(to_events(response))).choices
+    assert [(choice.text, choice.finish.reason) for choice in choices] == [('{"a":1}', "stop"), ('{"a":2}', "stop")]
 
 
 def test_the_providers_own_text_is_kept() -> None:

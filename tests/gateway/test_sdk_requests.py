@@ -46,7 +46,7 @@ def test_a_response_in_the_background_can_be_waited_for(client: Any) -> None:
     assert (created.status, client.responses.retrieve(created.id).output_text) == ("completed", created.output_text)
 
 
-@pytest.mark.parametrize("wrong", [{"n": 2}, {"temperature": 3}, {"messages": []}, {"max_tokens": 0}])
+@pytest.mark.parametrize("wrong", [{"n": 0}, {"temperature": 3}, {"messages": []}, {"max_tokens": 0}])
 def test_openai_names_the_field_that_is_wrong(client: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
         client.chat.completions.create(**{"model": "demo/any", "messages": HELLO, **wrong})

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, arguments_text
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, arguments_text, fold, to_events
 from dragoman.schema.strict import WRAPPER_KEY, wrap_root
 from dragoman.schema.traverse import is_recursive
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Notice, Request, Text, Tool, ToolCall
+from dragoman.types import Choice, JsonObject, Notice, Request, Response, Text, Tool, ToolCall
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
@@ -114,11 +114,25 @@ class ToolOutputDecoder:
                 case PartEnded(part=ToolCall()):
                     self._has_calls = True
                     decoded.append(event)
-                case Finished() if self._has_answer and not self._has_calls and event.finish.reason == "tool_calls":
-                    decoded.append(replace(event, finish=replace(event.finish, reason="stop")))
+                case Finished():
+                    decoded.append(self._finished(event))
                 case _:
                     decoded.append(event)
         return decoded
+
+    def _finished(self, event: Finished) -> Finished:
+        if event.other_choices:
+            event = replace(event, other_choices=tuple(map(self._choice, event.other_choices)))
+        if self._has_answer and not self._has_calls and event.finish.reason == "tool_calls":
+            return replace(event, finish=replace(event.finish, reason="stop"))
+        return event
+
+    def _choice(self, choice: Choice) -> Choice:
+        """A further answer, for a request with `n`, with its own tool call as text."""
+        response = fold(
+            ToolOutputDecoder(self._plan).feed(to_events(Response(message=choice.message, finish=choice.finish)))
+        )
+        return Choice(message=response.message, finish=response.finish)
 
     def _is_answer(self, event: PartEnded) -> bool:
         return isinstance(event.part, ToolCall) and event.part.name == self._plan.tool

@@ -47,7 +47,7 @@ def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answe
 
     `answer` is the length for a request without `max_tokens`; without it, the maximum of the targets is used.
     """
-    output = max_answer_tokens(request, targets, answer) * _choices(request.extra)
+    output = max_answer_tokens(request, targets, answer) * _choices(request)
     return Usage(input=prompt_tokens(request), output=output, source="estimated")
 
 
@@ -86,12 +86,14 @@ def byte_length(text: str, /) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
-def _choices(extra: JsonObject) -> int:
-    # The fields are in the body, or in an object inside it (Google's generationConfig).
-    bodies = [body for body in extra.values() if is_object(body)]
+def _choices(request: Request) -> int:
+    if not request.extra:
+        return request.n or 1
+    # An `extra` may have the field in the body, or in an object inside it (Google's generationConfig).
+    bodies = [body for body in request.extra.values() if is_object(body)]
     objects = [*bodies, *(inner for body in bodies for inner in body.values() if is_object(inner))]
     counts: list[int] = [each[name] for each in objects for name in CHOICE_FIELDS if type(each.get(name)) is int]
-    return min(MAX_CHOICES, max([1, *counts]))
+    return min(MAX_CHOICES, max([request.n or 1, *counts]))
 
 
 def _size(part: Part) -> int:

@@ -4,20 +4,24 @@ Facts about servers that speak Chat Completions are of November 2026. Facts abou
 model_families.json.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
 from dragoman.targets.clouds import CLOUD_RECORDS
 from dragoman.targets.provider import Provider, with_default_path
-from dragoman.targets.target import Capabilities, Quirks, Target
+from dragoman.targets.target import Capabilities, Quirks, RareOption, Target
 
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """The types that OpenAI's Chat Completions takes; the default of servers that speak it."""
 _MIB = 1024 * 1024
-_COMPATIBLE = Quirks(max_tokens_field="max_tokens", metadata=False, strict=False)
+_COMPATIBLE = Quirks(
+    max_tokens_field="max_tokens", metadata=False, strict=False, unsupported=("service_tier", "verbosity")
+)
 """The quirks that most servers with Chat Completions share."""
+_FEW_OPTIONS: tuple[RareOption, ...] = ("logit_bias", "logprobs", "top_logprobs", "service_tier", "verbosity")
+_NO_OPTIONS: tuple[RareOption, ...] = get_args(RareOption)
 _LOCAL = replace(_COMPATIBLE, top_k=True, think_tags=True)
 _LLAMA_CPP = replace(_LOCAL, named_choice=False, reasoning_replay_fields=("reasoning_content",))
 """tool_choice must be a string; an object is treated as auto, without an error."""
@@ -164,6 +168,15 @@ _RECORDS = (
             stream_usage=False,
             reasoning_replay_fields=("reasoning",),
             think_tags=True,
+            unsupported=(
+                "frequency_penalty",
+                "presence_penalty",
+                "logit_bias",
+                "logprobs",
+                "top_logprobs",
+                "n",
+                "verbosity",
+            ),
         ),
         capabilities=Capabilities(
             image_urls=True, max_images=5, max_images_bytes=3_000_000, documents=False, audio=False
@@ -181,6 +194,7 @@ _RECORDS = (
             parallel_tool_calls=False,
             reasoning="switch",
             efforts=("none", "low", "high", "max"),
+            unsupported=("n", "logit_bias", "service_tier", "verbosity"),
             reasoning_replay_fields=("reasoning_content",),
         ),
         capabilities=Capabilities(max_images=0, documents=False, audio=False, forced_choice=False),
@@ -200,6 +214,7 @@ _RECORDS = (
             call_id_length=9,
             embeddings="output_dimension",
             efforts=("none", "high"),
+            unsupported=("logit_bias", "verbosity"),
             user_after_tool=False,
             reasoning_replay_fields=("content",),
         ),
@@ -222,6 +237,7 @@ _RECORDS = (
             max_tokens_field="max_tokens",
             top_k=True,
             reasoning="object",
+            unsupported=("n",),
             reasoning_replay_fields=("reasoning", "reasoning_details"),
         ),
         capabilities=Capabilities(image_urls=True),
@@ -235,6 +251,8 @@ _RECORDS = (
             parallel_tool_calls=False,
             stream_usage=False,
             efforts=("low", "medium", "high"),
+            # Its `logprobs` is a number.
+            unsupported=("logprobs", "top_logprobs", "service_tier", "verbosity"),
             reasoning_replay_fields=("reasoning", "reasoning_content"),
         ),
         capabilities=Capabilities(image_urls=True, documents=False, audio=False),
@@ -243,7 +261,9 @@ _RECORDS = (
         "fireworks",
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
-        quirks=replace(_LOCAL, stream_usage=False, reasoning_replay_fields=("reasoning_content",)),
+        quirks=replace(
+            _LOCAL, stream_usage=False, reasoning_replay_fields=("reasoning_content",), unsupported=("verbosity",)
+        ),
         capabilities=Capabilities(
             image_urls=True, max_images=30, max_images_bytes=7_500_000, documents=False, audio=False
         ),
@@ -252,7 +272,7 @@ _RECORDS = (
         "xai",
         "https://api.x.ai/v1",
         "XAI_API_KEY",
-        quirks=Quirks(metadata=False, reasoning_replay_fields=()),
+        quirks=Quirks(metadata=False, reasoning_replay_fields=(), unsupported=("verbosity",)),
         capabilities=Capabilities(
             image_urls=True,
             allowed_image_types=("image/jpeg", "image/png"),
@@ -270,6 +290,7 @@ _RECORDS = (
             efforts=("none", "low", "medium", "high"),
             reasoning_replay_fields=("reasoning",),
             recursive_schemas=False,
+            unsupported=("frequency_penalty", "presence_penalty", "logit_bias", "n", "verbosity"),
         ),
         capabilities=Capabilities(max_images=0, documents=False, audio=False),
     ),
@@ -277,26 +298,28 @@ _RECORDS = (
         "perplexity",
         "https://api.perplexity.ai",
         "PERPLEXITY_API_KEY",
-        quirks=replace(_COMPATIBLE, think_tags=True),
+        quirks=replace(_COMPATIBLE, think_tags=True, unsupported=(*_FEW_OPTIONS, "n")),
         capabilities=Capabilities(image_urls=True, tools=False, documents=False, audio=False),
     ),
     _chat(
         "moonshot",
         "https://api.moonshot.ai/v1",
         "MOONSHOT_API_KEY",
+        quirks=replace(_COMPATIBLE, unsupported=_FEW_OPTIONS),
         capabilities=Capabilities(documents=False, audio=False),
     ),
     _chat(
         "zai",
         "https://api.z.ai/api/paas/v4",
         "ZAI_API_KEY",
-        quirks=replace(_COMPATIBLE, reasoning="switch", json_schema=False, user_field=None),
+        quirks=replace(_COMPATIBLE, reasoning="switch", json_schema=False, user_field=None, unsupported=_NO_OPTIONS),
         capabilities=Capabilities(image_urls=True, documents=False, audio=False),
     ),
     _chat(
         "minimax",
         "https://api.minimax.io/v1",
         "MINIMAX_API_KEY",
+        quirks=replace(_COMPATIBLE, unsupported=_NO_OPTIONS),
         capabilities=Capabilities(documents=False, audio=False),
     ),
     _chat(
@@ -332,7 +355,12 @@ _RECORDS = (
         "lmstudio",
         "http://localhost:1234/v1",
         "LMSTUDIO",
-        replace(_LOCAL, named_choice=False, reasoning_replay_fields=()),
+        replace(
+            _LOCAL,
+            named_choice=False,
+            reasoning_replay_fields=(),
+            unsupported=("n", "logprobs", "top_logprobs", "service_tier", "verbosity"),
+        ),
         Capabilities(documents=False, audio=False, allowed_image_types=("image/png", "image/jpeg", "image/webp")),
     ),
     Provider(
@@ -349,7 +377,7 @@ _RECORDS = (
         wire="openai_chat",
         base_url="demo://local/v1",
         needs_key=False,
-        quirks=Quirks(accepts_unknown_fields=False),
+        quirks=Quirks(accepts_unknown_fields=False, unsupported=_NO_OPTIONS),
     ),
 )
 PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}

@@ -12,6 +12,9 @@ Identity: TypeAlias = Literal["aws", "azure", "google"]
 """A cloud with credentials of its own: roles, profiles, tokens that expire."""
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+RareOption: TypeAlias = Literal[
+    "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "n", "service_tier", "verbosity"
+]
 _Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$(?!\n)")]
 
 
@@ -94,7 +97,9 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     top_k: bool = False
     """The option `top_k` is supported."""
     sampling: bool = True
-    """The options `temperature`, `top_p` and `top_k` are supported."""
+    """The options `temperature`, `top_p` and `top_k` are supported, and penalties, `logit_bias` and `logprobs`."""
+    unsupported: tuple[RareOption, ...] = ()
+    """Options of the wire that are not supported."""
     json_schema: bool = True
     """Structured output takes a schema; False if it only has a plain JSON mode."""
     call_id: str | None = None
@@ -105,6 +110,14 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The form of the field for `reasoning`; None is the wire's own."""
     efforts: tuple[Effort, ...] | None = None
     """The supported values of `reasoning`; None means all."""
+    min_budget: _Count | None = None
+    """The smallest number of thinking tokens, besides 0."""
+    max_budget: _Count | None = None
+    """The largest number of thinking tokens."""
+    thinking_off: bool = True
+    """Thinking can be turned off with a budget of 0."""
+    hidden_thinking: bool = False
+    """The text of thinking comes only if the request asks for it."""
     api_version: str | None = None
     """The version header of the API; None is the wire's own."""
     system_turns: bool = False

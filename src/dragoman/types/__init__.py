@@ -15,13 +15,15 @@ from dragoman.types.parts import (
     ResultPart,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     ToolResult,
 )
-from dragoman.types.requests import Effort, Request
+from dragoman.types.requests import Effort, Request, Verbosity
 from dragoman.types.responses import (
     UNKNOWN_USAGE,
     Attempt,
+    Choice,
     Cost,
     Embeddings,
     Finish,
@@ -44,6 +46,7 @@ __all__ = [
     "Attempt",
     "Audio",
     "Cost",
+    "Choice",
     "Document",
     "Effort",
     "Embeddings",
@@ -65,6 +68,7 @@ __all__ = [
     "Text",
     "Thinking",
     "TokenCount",
+    "TokenLogprob",
     "Tool",
     "ToolCall",
     "ToolChoice",
@@ -72,6 +76,7 @@ __all__ = [
     "Usage",
     "UsageSource",
     "add_costs",
+    "Verbosity",
     "add_usage",
     "assistant",
     "dump",

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 from dragoman.errors import InvalidRequest
 
 _MAX_SHOWN = 40
+_MAX_BITS = 128
 
 
 def wrong_value(parameter: str, expected: str, value: object, hint: str = "", /) -> InvalidRequest:
@@ -31,8 +32,11 @@ def shown(value: object, /) -> str:
     >>> shown(3), shown("a"), shown([1])
     ('3', "'a'", 'list')
     """
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | float):
         return repr(value)
+    if isinstance(value, int):
+        # Python refuses to write ints of more than 4300 digits.
+        return repr(value) if value.bit_length() <= _MAX_BITS else f"an int of {value.bit_length()} bits"
     if isinstance(value, str) and len(value) <= _MAX_SHOWN:
         return repr(str.__str__(value))
     return type(value).__name__

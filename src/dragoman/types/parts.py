@@ -7,7 +7,16 @@ from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidRequest
 from dragoman.types.base import Extra, JsonObject, Value
-from dragoman.types.checks import as_bytes, as_object, as_text, check_flag, check_texts, set_extra, wrong_value
+from dragoman.types.checks import (
+    as_bytes,
+    as_items,
+    as_object,
+    as_text,
+    check_flag,
+    check_texts,
+    set_extra,
+    wrong_value,
+)
 from dragoman.types.data_urls import decode_base64, is_data_url, split_data_url
 from dragoman.types.media_files import UNKNOWN_TYPE, PillowImage, encode_pil, guess_type, read_media
 
@@ -15,17 +24,38 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+class TokenLogprob(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A token of an answer with its log probability, and the other likely tokens at its place.
+
+    >>> TokenLogprob(token="Yes", logprob=-0.25).top
+    ()
+    """
+
+    token: str
+    logprob: float
+    id: int | None = None
+    """The number of the token, if the provider says it."""
+    bytes: tuple[int, ...] | None = None
+    """The bytes of the token; a character may be split over several tokens."""
+    top: "tuple[TokenLogprob, ...]" = ()
+    """The most likely tokens at this place, as many as `top_logprobs`."""
+
+
 class Text(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
     """A piece of text."""
 
     text: str
     extra: Extra = {}
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """The tokens of the text with their probabilities, in an answer to a request with `logprobs=True`."""
 
     def __post_init__(self) -> None:
         if type(self.text) is not str:
             force_setattr(self, "text", as_text("text", self.text))
         if type(self.extra) is not dict:
             set_extra(self)
+        if self.logprobs and not (type(self.logprobs) is tuple and all_are(self.logprobs, _LOGPROBS)):
+            _set_logprobs(self, self.logprobs)
 
 
 class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
@@ -252,6 +282,15 @@ Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolRe
 
 
 _RESULT_PARTS: frozenset[type] = frozenset(get_args(ResultPart))
+_LOGPROBS: frozenset[type] = frozenset({TokenLogprob})
+
+
+def _set_logprobs(text: Text, logprobs: object) -> None:
+    items = as_items("logprobs", logprobs, "a list of TokenLogprob")
+    for item in items:
+        if type(item) is not TokenLogprob:
+            raise wrong_value("logprobs", "a list of TokenLogprob", item)
+    force_setattr(text, "logprobs", items)
 
 
 def all_are(items: Any, kinds: frozenset[type], /) -> bool:

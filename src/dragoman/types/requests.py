@@ -1,5 +1,7 @@
 """A request to a model."""
 
+from collections.abc import Mapping
+from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -8,12 +10,13 @@ from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidTool
 from dragoman.types.base import Extra, JsonObject, Value
-from dragoman.types.checks import as_items, as_object, as_text, check_choice, wrong_value
+from dragoman.types.checks import as_items, as_object, as_text, check_choice, is_mapping, shown, wrong_value
 from dragoman.types.content import read_parts
 from dragoman.types.messages import Message, Tool, ToolChoice
 from dragoman.types.parts import Opaque, Text, all_are
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
 
 
 class Request(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,6 +45,20 @@ class Request(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    """By token id: how much more or less likely the token is."""
+    logprobs: bool | None = None
+    """Whether the answer has the log probabilities of its tokens, in `response.logprobs`."""
+    top_logprobs: int | None = None
+    """How many other likely tokens each of them lists."""
+    n: int | None = None
+    """How many answers, in `response.choices`."""
+    service_tier: str | None = None
+    """How fast and at which price the provider serves the request: `auto`, `default`, `flex`, `priority`, …"""
+    verbosity: Verbosity | None = None
+    """How long the answer is."""
     reasoning: Effort | int | None = None
     """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None = None
@@ -73,6 +90,14 @@ _FIELD_TYPES: tuple[tuple[str, frozenset[type]], ...] = (
     ("top_k", _OPTIONAL_INT),
     ("max_tokens", _OPTIONAL_INT),
     ("seed", _OPTIONAL_INT),
+    ("frequency_penalty", _OPTIONAL_NUMBER),
+    ("presence_penalty", _OPTIONAL_NUMBER),
+    ("logit_bias", _OPTIONAL_OBJECT),
+    ("logprobs", _OPTIONAL_FLAG),
+    ("top_logprobs", _OPTIONAL_INT),
+    ("n", _OPTIONAL_INT),
+    ("service_tier", _OPTIONAL_TEXT),
+    ("verbosity", _OPTIONAL_TEXT),
     ("cache", _OPTIONAL_FLAG),
     ("user", _OPTIONAL_TEXT),
     ("metadata", frozenset({dict})),
@@ -80,20 +105,57 @@ _FIELD_TYPES: tuple[tuple[str, frozenset[type]], ...] = (
     ("strict", frozenset({bool})),
     ("extra", frozenset({dict})),
 )
-"""The exact types of the fields. Others are converted or refused; a test of the exact type is fast."""
+"""The exact types of the fields. Others are converted or refused."""
 _EXPECTED = {
     _OPTIONAL_NUMBER: "a number",
     _OPTIONAL_INT: "an int",
     _OPTIONAL_FLAG: "True or False",
     frozenset({bool}): "True or False",
 }
+_fields = attrgetter(*(name for name, _ in _FIELD_TYPES))
+_KNOWN_TYPES: dict[tuple[type, ...], bool] = {}
+"""Types of all fields that are right, and whether one of them has a range. A lookup is faster than many tests."""
+_MAX_KNOWN_TYPES = 1024
+MAX_CHOICES = 128
+"""The largest `n`, and the most answers that are read from one response."""
+_MOST = 2**53
+"""The largest int that every JSON reader reads exactly."""
+_RANGES = (
+    ("temperature", 0, _MOST),
+    ("top_p", 0, 1),
+    ("top_k", -1, _MOST),
+    ("max_tokens", -1, _MOST),
+    ("seed", 1 - 2**63, 2**63 - 1),
+    ("frequency_penalty", -2, 2),
+    ("presence_penalty", -2, 2),
+    ("top_logprobs", 0, 20),
+    ("n", 1, MAX_CHOICES),
+)
+_MAX_BIAS = 100
+RARE_OPTIONS = (
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "n",
+    "service_tier",
+    "verbosity",
+)
+"""Options that few requests have and few targets support."""
+rare_options = attrgetter(*RARE_OPTIONS)
+"""Their values. One comparison with NO_RARE_OPTIONS finds out whether there are any."""
+NO_RARE_OPTIONS = (None,) * len(RARE_OPTIONS)
 
 
 def check_fields(request: Request, /) -> None:
-    """Convert or refuse fields of a wrong type."""
-    for name, kinds in _FIELD_TYPES:
-        if type(getattr(request, name)) not in kinds:
-            _convert(request, name, kinds)
+    """Convert or refuse wrong fields."""
+    types = tuple(map(type, _fields(request)))
+    has_ranges = _KNOWN_TYPES.get(types)
+    if has_ranges is None:
+        has_ranges = _check_types(request, types)
+    if has_ranges:
+        _check_values(request)
     if type(request.messages) is not tuple or not all_are(request.messages, _MESSAGES):
         _set_items(request, "messages", Message, "a list of Message", 'such as [dragoman.user("hi")]')
     if type(request.stop) is not tuple or not all_are(request.stop, _TEXTS):
@@ -115,9 +177,48 @@ _TEXTS: frozenset[type] = frozenset({str})
 _TOOLS: frozenset[type] = frozenset({Tool, Opaque})
 
 
+def _check_types(request: Request, types: tuple[type, ...]) -> bool:
+    """Check or convert each field. Returns whether `_check_values` is needed."""
+    for name, kinds in _FIELD_TYPES:
+        if type(getattr(request, name)) not in kinds:
+            _convert(request, name, kinds)
+    if types == tuple(map(type, _fields(request))) and len(_KNOWN_TYPES) < _MAX_KNOWN_TYPES:
+        checked = {*(name for name, *_ in _RANGES), "logit_bias", "verbosity"}
+        _KNOWN_TYPES[types] = any(getattr(request, name) is not None for name in checked)
+    return True
+
+
+def _check_values(request: Request) -> None:
+    for name, low, high in _RANGES:
+        value = getattr(request, name)
+        # A comparison with NaN is false.
+        if value is not None and not low <= value <= high:
+            expected = f"between {low} and {high}" if high < _MOST else f"a finite number >= {low}"
+            raise wrong_value(name, expected if low > -_MOST else "an int of 64 bits", value)
+    if request.verbosity is not None:
+        check_choice("verbosity", request.verbosity, get_args(Verbosity))
+    if request.logit_bias:
+        force_setattr(request, "logit_bias", _checked_bias(request.logit_bias))
+    if request.top_logprobs and request.logprobs is False:
+        raise wrong_value("logprobs", "True if top_logprobs is set", request.logprobs)
+
+
+def _checked_bias(bias: Mapping[Any, Any]) -> dict[str, float]:
+    """The bias with token ids as text, because JSON has no other keys."""
+    expected = f"a dict of token ids and numbers between -{_MAX_BIAS} and {_MAX_BIAS}"
+    for token, value in bias.items():
+        if isinstance(token, bool) or not isinstance(token, int | str):
+            raise wrong_value("logit_bias", expected, token)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -_MAX_BIAS <= value <= _MAX_BIAS:
+            raise wrong_value("logit_bias", expected, value, f"see token {shown(token)}")
+    return {str(token): value for token, value in bias.items()}
+
+
 def check_reasoning(value: object, /) -> None:
     """Refuse a value that is neither an effort nor a number of tokens."""
-    if isinstance(value, bool) or not (isinstance(value, int) or value in _EFFORTS):
+    if isinstance(value, str) and value in _EFFORTS:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
         raise wrong_value("reasoning", f"one of {', '.join(_EFFORTS)}, or a number of tokens", value)
 
 
@@ -127,6 +228,8 @@ def _convert(request: Request, name: str, kinds: frozenset[type]) -> None:
         force_setattr(request, name, float(value))
     elif str in kinds:
         force_setattr(request, name, as_text(name, value))
+    elif name == "logit_bias" and is_mapping(value):
+        force_setattr(request, name, _checked_bias(value))
     elif dict in kinds:
         force_setattr(request, name, as_object(name, value))
     else:

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.types.base import Extra, Value
 from dragoman.types.messages import Message
-from dragoman.types.parts import Text, Thinking, ToolCall
+from dragoman.types.parts import Text, Thinking, TokenLogprob, ToolCall
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
 NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "info"]
@@ -135,6 +135,22 @@ class Attempt(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     usage: Usage = UNKNOWN_USAGE
 
 
+class Choice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of several answers to a request with `n`.
+
+    >>> from dragoman import assistant
+    >>> Choice(message=assistant("hello"), finish=Finish(reason="stop")).text
+    'hello'
+    """
+
+    message: Message
+    finish: Finish
+
+    @property
+    def text(self) -> str:
+        return self.message.text
+
+
 class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An answer with its usage, its notices (what was dropped or changed) and its attempts (which targets were tried).
 
@@ -159,6 +175,20 @@ class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The provider's headers about rate limits, by their lower-case names."""
     cost: Cost | None = None
     """What this answer costs, without failed attempts; None if the price or the usage is unknown."""
+    service_tier: str | None = None
+    """The tier that the provider used, in its own word."""
+    other_choices: tuple[Choice, ...] = ()
+    """The answers after the first, to a request with `n`."""
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """All answers: the first is this response's own message."""
+        return (Choice(message=self.message, finish=self.finish), *self.other_choices)
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...]:
+        """The tokens of the text with their log probabilities, for a request with `logprobs=True`."""
+        return tuple(token for part in self.message.parts if isinstance(part, Text) for token in part.logprobs)
 
     @property
     def text(self) -> str:

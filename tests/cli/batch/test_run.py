@@ -96,7 +96,7 @@ def test_a_row_that_is_wrong_is_an_error_and_breaks_no_other(tmp_path: Path) -> 
         {"custom_id": "4", "url": "/v1/nowhere", "body": {}},
         {"custom_id": "5", "url": "/v1/chat/completions", "body": {"messages": 7}},
         {"custom_id": "6", "url": "/v1/chat/completions"},
-        {"custom_id": "7", "body": {"messages": [{"role": "user", "content": "hello"}], "n": 2}},
+        {"custom_id": "7", "body": {"messages": [{"role": "user", "content": "hello"}], "n": 0}},
     ]
     done, answers = batch(tmp_path, rows, "-m", "demo/any", "-c", "1")
     assert done.code == 1

@@ -15,6 +15,7 @@ from dragoman.errors import DragomanError, Truncated
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, kind_of, to_events
 from dragoman.targets.target import Target
 from dragoman.types import (
+    Choice,
     Finish,
     Message,
     Part,
@@ -22,6 +23,7 @@ from dragoman.types import (
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     Tool,
     ToolCall,
     ToolResult,
@@ -47,6 +49,10 @@ SCHEMA = {
     "required": ["port"],
     "additionalProperties": False,
 }
+PENALTIES: SearchStrategy[float] = st.floats(-2, 2).map(lambda value: round(value, 3))
+CHOICES: SearchStrategy[int] = st.integers(1, 128)
+TOP: SearchStrategy[int] = st.integers(0, 20)
+FLAGS: SearchStrategy[bool] = st.booleans()
 SAMPLING: dict[str, SearchStrategy[Any]] = {"temperature": FRACTIONS, "top_p": FRACTIONS}
 
 
@@ -79,6 +85,12 @@ class Profile(NamedTuple):
     """Where the dialect has another status for an error."""
     words: SearchStrategy[str] = WORDS
     """Text that the wire carries as it is."""
+    tiers: tuple[str, ...] = ()
+    """Service tiers that a response may name."""
+    choices: bool = False
+    """Whether a response may have several choices."""
+    logprobs: SearchStrategy[tuple[TokenLogprob, ...]] | None = None
+    """Log probabilities of a text."""
 
     @property
     def wire(self) -> Wire:
@@ -111,6 +123,8 @@ def requests(draw: st.DrawFn, profile: Profile) -> Request:
             options["tool_choice"] = draw(st.sampled_from(profile.tool_choices))
     else:
         options.pop("parallel_tool_calls", None)
+    if options.get("top_logprobs") or "top_logprobs" in options:
+        options["logprobs"] = True
     system = draw(st.none() | profile.words)
     merged = _merge_users(messages)
     return profile.request(Request(messages=tuple(merged), system=system, stream=draw(st.booleans()), **options))
@@ -176,11 +190,35 @@ def without_extra(request: Request) -> Request:
 @st.composite
 def responses(draw: st.DrawFn, profile: Profile) -> Response:
     """A response that the wire can say."""
+    first = draw(_choice(profile))
+    others = draw(st.lists(_choice(profile), max_size=2)) if profile.choices and not _is_blocked(first) else []
+    return profile.response(
+        Response(
+            id=draw(NAMES) if profile.ids else None,
+            model=draw(NAMES),
+            created=draw(st.integers(1, 2**31)) if profile.created else None,
+            message=first.message,
+            finish=first.finish,
+            usage=draw(profile.usage),
+            service_tier=draw(st.none() | st.sampled_from(profile.tiers)) if profile.tiers else None,
+            other_choices=tuple(other for other in others if not _is_blocked(other)),
+        )
+    )
+
+
+def _is_blocked(choice: Choice) -> bool:
+    """A prompt that is blocked has no answers at all."""
+    return choice.finish.reason == "blocked"
+
+
+@st.composite
+def _choice(draw: st.DrawFn, profile: Profile) -> Choice:
     parts: list[Part] = []
     if profile.thinking is not None and draw(st.booleans()):
         parts.append(draw(profile.thinking))
     if draw(st.booleans()):
-        parts.append(Text(text=draw(profile.words)))
+        logprobs = () if profile.logprobs is None else draw(st.just(()) | profile.logprobs)
+        parts.append(Text(text=draw(profile.words), logprobs=logprobs))
     for i in range(draw(st.integers(0, 2))):
         id = f"id_{i}" if profile.keeps_ids else f"call_{i + 1}"
         parts.append(ToolCall(id=id, name=draw(NAMES), arguments=draw(ARGUMENTS)))
@@ -190,16 +228,18 @@ def responses(draw: st.DrawFn, profile: Profile) -> Response:
         for finish in profile.finishes
         if (finish.reason == "tool_calls") == has_calls or (has_calls and finish.reason == "length")
     ]
-    return profile.response(
-        Response(
-            id=draw(NAMES) if profile.ids else None,
-            model=draw(NAMES),
-            created=draw(st.integers(1, 2**31)) if profile.created else None,
-            message=Message(role="assistant", parts=tuple(parts)),
-            finish=draw(st.sampled_from(finishes)),
-            usage=draw(profile.usage),
-        )
-    )
+    return Choice(message=Message(role="assistant", parts=tuple(parts)), finish=draw(st.sampled_from(finishes)))
+
+
+def token_logprobs(
+    ids: SearchStrategy[int | None], data: SearchStrategy[tuple[int, ...] | None]
+) -> SearchStrategy[tuple[TokenLogprob, ...]]:
+    """Tokens with the members that a wire has."""
+    numbers = st.floats(-100, 0).map(lambda value: round(value, 4))
+    token = st.builds(TokenLogprob, token=WORDS, logprob=numbers, id=ids, bytes=data)
+    top = st.lists(token, max_size=2).map(tuple)
+    tokens = st.builds(TokenLogprob, token=WORDS, logprob=numbers, id=ids, bytes=data, top=top)
+    return st.lists(tokens, min_size=1, max_size=3).map(tuple)
 
 
 @st.composite

@@ -42,6 +42,7 @@ PROFILE = Profile(
     statuses={Overloaded: 529},
     target=target("anthropic/claude-x", api_key="k"),
     options={
+        "service_tier": st.sampled_from(["auto", "standard_only"]),
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "top_k": NUMBERS,
@@ -92,4 +93,5 @@ PROFILE = Profile(
     ),
     created=False,
     words=SAID,
+    tiers=("standard", "priority", "batch"),
 )

@@ -44,6 +44,7 @@ PROFILE = Profile(
     name="bedrock",
     target=TARGET,
     options={
+        "service_tier": st.sampled_from(["default", "flex", "priority", "reserved"]),
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "max_tokens": st.integers(1, 10**6),
@@ -92,4 +93,5 @@ PROFILE = Profile(
     created=False,
     ids=False,
     words=VISIBLE,
+    tiers=("default", "flex", "priority", "reserved"),
 )

@@ -4,8 +4,20 @@ import msgspec
 from hypothesis import strategies as st
 
 from dragoman.targets.providers import target
-from dragoman.types import Audio, Document, Finish, Image, Part, Response, Thinking, ToolCall, Usage
-from tests.support.wires.laws import COUNTS, FRACTIONS, NUMBERS, SCHEMA, WORDS, Profile
+from dragoman.types import Audio, Document, Finish, Image, Message, Part, Response, Thinking, ToolCall, Usage
+from tests.support.wires.laws import (
+    CHOICES,
+    COUNTS,
+    FLAGS,
+    FRACTIONS,
+    NUMBERS,
+    PENALTIES,
+    SCHEMA,
+    TOP,
+    WORDS,
+    Profile,
+    token_logprobs,
+)
 
 BYTES = st.binary(min_size=1, max_size=8)
 
@@ -23,8 +35,14 @@ def _usage(draw: st.DrawFn) -> Usage:
 
 def _own(response: Response) -> Response:
     """A call that this wire gave has its name in its extra."""
-    parts = tuple(_own_part(part) for part in response.message.parts)
-    return msgspec.structs.replace(response, message=msgspec.structs.replace(response.message, parts=parts))
+    others = tuple(
+        msgspec.structs.replace(choice, message=_own_message(choice.message)) for choice in response.other_choices
+    )
+    return msgspec.structs.replace(response, message=_own_message(response.message), other_choices=others)
+
+
+def _own_message(message: Message) -> Message:
+    return msgspec.structs.replace(message, parts=tuple(_own_part(part) for part in message.parts))
 
 
 def _own_part(part: Part) -> Part:
@@ -35,6 +53,12 @@ PROFILE = Profile(
     name="google",
     target=target("google/gemini-x", api_key="k"),
     options={
+        "frequency_penalty": PENALTIES,
+        "presence_penalty": PENALTIES,
+        "logprobs": FLAGS,
+        "top_logprobs": TOP,
+        "n": CHOICES,
+        "service_tier": st.sampled_from(["standard", "flex", "priority"]),
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "top_k": NUMBERS,
@@ -69,4 +93,7 @@ PROFILE = Profile(
         Finish(reason="pause", raw="CONTINUATION"),
     ),
     response=_own,
+    tiers=("standard", "flex", "priority"),
+    choices=True,
+    logprobs=token_logprobs(st.none() | NUMBERS, st.none()),
 )

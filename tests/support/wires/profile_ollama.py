@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from dragoman.targets.providers import target
 from dragoman.types import Finish, Image, Thinking
-from tests.support.wires.laws import FRACTIONS, NUMBERS, WORDS, Profile
+from tests.support.wires.laws import FLAGS, FRACTIONS, NUMBERS, PENALTIES, TOP, WORDS, Profile, token_logprobs
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -12,6 +12,10 @@ PROFILE = Profile(
     name="ollama",
     target=target("ollama/qwen"),
     options={
+        "frequency_penalty": PENALTIES,
+        "presence_penalty": PENALTIES,
+        "logprobs": FLAGS,
+        "top_logprobs": TOP,
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "top_k": NUMBERS,
@@ -31,4 +35,5 @@ PROFILE = Profile(
         Finish(reason="other"),
     ),
     ids=False,
+    logprobs=token_logprobs(st.none(), st.none() | st.lists(st.integers(0, 255), max_size=3).map(tuple)),
 )

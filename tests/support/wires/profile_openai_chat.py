@@ -5,7 +5,20 @@ from hypothesis import strategies as st
 
 from dragoman.targets.providers import target
 from dragoman.types import Audio, Document, Finish, Image, Request, Thinking, Usage
-from tests.support.wires.laws import COUNTS, FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
+from tests.support.wires.laws import (
+    CHOICES,
+    COUNTS,
+    FLAGS,
+    FRACTIONS,
+    NAMES,
+    NUMBERS,
+    PENALTIES,
+    SCHEMA,
+    TOP,
+    WORDS,
+    Profile,
+    token_logprobs,
+)
 
 
 def says_json(request: Request) -> Request:
@@ -17,6 +30,14 @@ PROFILE = Profile(
     name="openai_chat",
     target=target("openai/gpt-x", api_key="k"),
     options={
+        "frequency_penalty": PENALTIES,
+        "presence_penalty": PENALTIES,
+        "logit_bias": st.dictionaries(st.integers(0, 9**6).map(str), st.integers(-100, 100), max_size=2),
+        "logprobs": FLAGS,
+        "top_logprobs": TOP,
+        "n": CHOICES,
+        "service_tier": st.sampled_from(["auto", "default", "flex", "priority"]),
+        "verbosity": st.sampled_from(["low", "medium", "high"]),
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "max_tokens": COUNTS,
@@ -56,4 +77,7 @@ PROFILE = Profile(
         Finish(reason="blocked", raw="content_filter"),
     ),
     request=says_json,
+    tiers=("default", "flex", "priority"),
+    choices=True,
+    logprobs=token_logprobs(st.none(), st.none() | st.lists(st.integers(0, 255), max_size=3).map(tuple)),
 )

@@ -4,14 +4,19 @@ import msgspec
 from hypothesis import strategies as st
 
 from dragoman.targets.providers import target
-from dragoman.types import Document, Finish, Image, Request, Thinking, Usage, user
-from tests.support.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
+from dragoman.types import Document, Finish, Image, Request, Response, Thinking, Usage, user
+from tests.support.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, TOP, WORDS, Profile, token_logprobs
 
 
 def says_json(request: Request) -> Request:
     """JSON mode demands the word JSON in the input."""
     wish = (user("Answer in JSON."),) if request.schema == {} else ()
     return msgspec.structs.replace(request, messages=(*wish, *request.messages))
+
+
+def names_tier(response: Response) -> Response:
+    """A response always names its tier."""
+    return msgspec.structs.replace(response, service_tier=response.service_tier or "default")
 
 
 REASONING = st.one_of(
@@ -32,6 +37,10 @@ PROFILE = Profile(
     name="openai_responses",
     target=target("openai-responses/gpt-x", api_key="k"),
     options={
+        "logprobs": st.just(True),  # noqa: FBT003 - False is the same as nothing
+        "top_logprobs": TOP,
+        "service_tier": st.sampled_from(["auto", "default", "flex", "priority"]),
+        "verbosity": st.sampled_from(["low", "medium", "high"]),
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "max_tokens": st.integers(16, 10**6),
@@ -67,4 +76,7 @@ PROFILE = Profile(
         Finish(reason="other", raw="other"),
     ),
     request=says_json,
+    response=names_tier,
+    tiers=("default", "flex", "priority"),
+    logprobs=token_logprobs(st.none(), st.none() | st.lists(st.integers(0, 255), max_size=3).map(tuple)),
 )

@@ -194,15 +194,16 @@ class TestBody:
             stop_reason="refusal",
             stop_details={"type": "refusal", "category": "cyber"},
             container={"id": "c1"},
-            usage={"input_tokens": 2, "output_tokens": 3, "service_tier": "standard"},
+            usage={"input_tokens": 2, "output_tokens": 3, "service_tier": "standard", "inference_geo": "eu"},
         )
         assert response.finish.extra == {
             "anthropic": {
                 "stop_details": {"type": "refusal", "category": "cyber"},
                 "container": {"id": "c1"},
-                "usage": {"service_tier": "standard"},
+                "usage": {"inference_geo": "eu"},
             }
         }
+        assert response.service_tier == "standard"
 
     @pytest.mark.parametrize(("content", "text"), [("Hi.", "Hi."), (None, "")])
     def test_content_that_is_no_list(self, content: Any, text: str) -> None:

@@ -695,9 +695,9 @@ class TestTools:
         assert option("tool_choice", tools=(TIDE,), tool_choice="required", reasoning="low") == {"type": "auto"}
         assert notices(tools=(TIDE,), tool_choice="required", reasoning="low") == [("changed", "tool_choice")]
 
-    def test_a_forced_call_goes_with_adaptive_thinking(self) -> None:
+    def test_a_forced_call_does_not_go_with_adaptive_thinking(self) -> None:
         where = at(reasoning="adaptive")
-        assert option("tool_choice", where, tools=(TIDE,), tool_choice="required", reasoning="low") == {"type": "any"}
+        assert option("tool_choice", where, tools=(TIDE,), tool_choice="required", reasoning="low") == {"type": "auto"}
 
 
 class TestCodec:

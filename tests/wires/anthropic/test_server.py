@@ -168,7 +168,7 @@ class TestRequest:
         )
 
     def test_unknown_fields_are_kept_and_given_back(self) -> None:
-        fields: dict[str, Any] = {"service_tier": "auto", "mcp_servers": [{"name": "x"}], "container": "c1"}
+        fields: dict[str, Any] = {"speed": "fast", "mcp_servers": [{"name": "x"}], "container": "c1"}
         assert decoded(**fields).extra == {"anthropic": fields}
         assert fields.items() <= sent_again(**fields).items()
 
@@ -423,7 +423,11 @@ class TestReasoning:
             ({"output_config": {"effort": "xhigh"}}, {"anthropic.verbatim": {"output_config": {"effort": "xhigh"}}}),
             (
                 {"thinking": {"type": "adaptive", "display": "summarized"}},
-                {"anthropic": {"thinking": {"type": "adaptive", "display": "summarized"}}},
+                {"anthropic.verbatim": {"thinking": {"type": "adaptive", "display": "summarized"}}},
+            ),
+            (
+                {"thinking": {"type": "adaptive", "display": "omitted"}},
+                {"anthropic": {"thinking": {"type": "adaptive", "display": "omitted"}}},
             ),
         ],
     )

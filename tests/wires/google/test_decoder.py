@@ -360,11 +360,10 @@ def test_calls_and_notes_have_a_limit() -> None:
             reader.read_body(msgspec.json.encode({"candidates": [candidate]}))
 
 
-def test_several_candidates_are_told() -> None:
+def test_several_candidates_are_choices() -> None:
     response = read("two_candidates.sse")
-    assert response.text == "first"
-    why = "the answer has 2 candidates; only the first is used"
-    assert response.notices == (Notice(kind="info", what="candidates", why=why),)
+    assert [choice.text for choice in response.choices] == ["first", "second"]
+    assert response.notices == ()
 
 
 def test_a_malformed_call_is_another_finish() -> None:

@@ -635,7 +635,7 @@ def test_a_config_is_given_back_as_it_was_written(config: JsonObject) -> None:
         ({"thinkingConfig": {"thinkingBudget": 0, "includeThoughts": False}}, True),
         ({"thinkingConfig": {"thinkingBudget": 500}}, True),
         ({"thinkingConfig": {"thinkingBudget": -1}}, False),
-        ({"thinkingConfig": {"thinkingLevel": "HIGH"}, "candidateCount": 2}, False),
+        ({"thinkingConfig": {"thinkingLevel": "HIGH"}, "mediaResolution": "LOW"}, False),
     ],
 )
 def test_only_what_our_words_say_whole_is_covered(config: JsonObject, *, covered: bool) -> None:

@@ -177,7 +177,7 @@ def test_log_probabilities_belong_to_the_text_that_they_come_with() -> None:
     assert isinstance(thinking, Thinking)
     assert isinstance(text, Text)
     assert [item["token"] for item in thinking.extra["ollama"]["logprobs"]] == ["<", "Hm"]
-    assert [item["token"] for item in text.extra["ollama"]["logprobs"]] == ["Yes", "."]
+    assert [(token.token, token.logprob) for token in text.logprobs] == [("Yes", -0.3), (".", -0.4)]
 
 
 def test_arguments_may_be_text_null_or_missing_and_unknown_fields_are_kept() -> None:

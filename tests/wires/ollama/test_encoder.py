@@ -425,7 +425,7 @@ def test_the_limit_of_the_answer_is_within_what_the_target_can() -> None:
 
 
 def test_a_temperature_that_is_no_number_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match=r"^temperature must be a finite number, got nan$"):
+    with pytest.raises(InvalidRequest, match=r"^temperature must be a finite number >= 0, got nan$"):
         sent(request_with(temperature=float("nan")))
 
 

@@ -27,6 +27,7 @@ from dragoman.types import (
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     Tool,
     ToolCall,
     ToolResult,
@@ -492,8 +493,9 @@ def test_a_finish_has_a_word_of_this_dialect(finish: Finish, word: str | None) -
 
 def test_log_probabilities_stand_beside_the_message() -> None:
     thinking = Thinking(text="Hm", extra={"ollama": {"logprobs": [{"token": "Hm"}]}})
-    text = Text(text="Yes", extra={"ollama": {"logprobs": [{"token": "Yes"}]}})
-    assert body_of(response(thinking, text))["logprobs"] == [{"token": "Hm"}, {"token": "Yes"}]
+    text = Text(text="Yes", logprobs=(TokenLogprob(token="Yes", logprob=-0.5),))
+    yes = {"token": "Yes", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+    assert body_of(response(thinking, text))["logprobs"] == [{"token": "Hm"}, yes]
 
 
 UNSAYABLE: tuple[Part, ...] = (
@@ -554,16 +556,16 @@ def test_each_call_is_a_line_of_its_own() -> None:
 
 
 def test_a_text_without_deltas_and_its_log_probabilities_are_said_at_its_end() -> None:
-    extra = {"ollama": {"logprobs": [{"token": "Yes"}]}}
+    tokens = (TokenLogprob(token="Yes", logprob=-0.5),)
     events: tuple[Event, ...] = (
         Started(model="qwen", created=1794736800),
         PartStarted(index=0, kind="text"),
-        PartEnded(index=0, part=Text(text="Yes", extra=extra)),
+        PartEnded(index=0, part=Text(text="Yes", logprobs=tokens)),
         PartStarted(index=1, kind="text"),
         PartDelta(index=1, text="Yes"),
-        PartEnded(index=1, part=Text(text="Yes", extra=extra)),
+        PartEnded(index=1, part=Text(text="Yes", logprobs=tokens)),
     )
-    logprobs = {"logprobs": [{"token": "Yes"}]}
+    logprobs = {"logprobs": [{"token": "Yes", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
     assert lines(*events) == [{**line(content="Yes"), **logprobs}, line(content="Yes"), {**line(), **logprobs}]
 
 

@@ -36,6 +36,7 @@ from dragoman.types import (
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     Usage,
     assistant,
@@ -192,11 +193,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "logprobs": (
         Text(
             text="Hi!",
-            extra={
-                "openai_chat": {
-                    "logprobs": {"content": [{"token": "Hi", "logprob": -0.1}, {"token": "!", "logprob": -0.2}]}
-                }
-            },
+            logprobs=(TokenLogprob(token="Hi", logprob=-0.1), TokenLogprob(token="!", logprob=-0.2)),
         ),
     ),
     "logprobs_without_text": (now("call_a"),),
@@ -367,7 +364,6 @@ def test_usage_is_found_wherever_it_stands(name: str) -> None:
 
 
 NOTICES = {
-    "choices": Notice(kind="info", what="choices", why="the server sent 3 choices; only the first is used"),
     "logprobs_without_text": Notice(kind="dropped", what="logprobs", why="the response has no text that it belongs to"),
     "calls_cut_by_length": Notice(
         kind="dropped", what="tool call tide", why='the length limit cut its arguments off: {"port":"Co'
@@ -580,7 +576,42 @@ def test_a_body_is_read_as_its_stream_would_be(name: str) -> None:
         message=Message(role="assistant", parts=PARTS["body_in_place_of_a_stream"]),
         finish=CALLED,
         usage=Usage(input=9, output=4, cache_read=8, reasoning=3),
+        service_tier="default",
     )
+
+
+def test_several_choices_are_read() -> None:
+    response = played("choices")
+    assert [(choice.text, choice.finish.reason) for choice in response.choices] == [
+        ("One", "stop"),
+        ("Two", "length"),
+        ("Three", "stop"),
+    ]
+    assert response.notices == ()
+
+
+def test_a_stream_is_cut_if_one_of_its_choices_has_no_end() -> None:
+    usage = b',"usage":{"prompt_tokens":1,"completion_tokens":1}'
+    first = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]%b}\n\n' % usage
+    second = b'data: {"choices":[{"index":1,"delta":{"content":"b"}}]}\n\n'
+    events, error = laws.read(WIRE.client.stream_decoder(), [first + second])
+    assert isinstance(error, Truncated)
+    ended = b'data: {"choices":[{"index":1,"delta":{},"finish_reason":"stop"}]}\n\n'
+    events, error = laws.read(WIRE.client.stream_decoder(), [first + second + ended])
+    assert error is None
+    assert [choice.text for choice in fold(events).choices] == ["a", "b"]
+
+
+def test_more_choices_than_a_request_may_ask_for_are_malformed() -> None:
+    choices = [{"index": index, "message": {"content": "a"}, "finish_reason": "stop"} for index in range(200)]
+    with pytest.raises(Malformed, match="more than 128 choices"):
+        answered(json.dumps({"choices": choices}).encode())
+
+
+def test_log_probabilities_in_the_form_of_the_completions_api_are_read() -> None:
+    logprobs = {"tokens": ["a", "b", 3], "token_logprobs": [-1, None, -2], "token_ids": [5, 6, 7]}
+    choice = {"index": 0, "message": {"content": "ab"}, "finish_reason": "stop", "logprobs": logprobs}
+    assert answered(json.dumps({"choices": [choice]}).encode()).logprobs == (TokenLogprob(token="a", logprob=-1.0),)
 
 
 def test_a_refusal_is_no_finish_reason() -> None:

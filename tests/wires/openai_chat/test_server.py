@@ -38,6 +38,7 @@ from dragoman.types import (
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     Tool,
     ToolCall,
     ToolResult,
@@ -179,7 +180,7 @@ def test_the_clients_own_form_of_what_our_words_say_whole(body: dict[str, Any], 
 
 
 PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"n": 2, "logit_bias": {"1": 1}}, {}),
+    ({"logprobs": 3, "verbosity": "brief"}, {}),
     ({"stream_options": {"include_usage": True, "include_obfuscation": False}}, {}),
     ({"top_k": "7"}, {}),
     ({"random_seed": "7"}, {}),
@@ -767,9 +768,12 @@ def test_a_part_that_the_dialect_cannot_say_is_left_out_of_a_body_and_of_a_strea
 
 
 def test_citations_and_probabilities_stand_where_this_dialect_has_them() -> None:
-    first = {"annotations": [{"n": 1}], "logprobs": {"content": [{"token": "a"}]}, "citations": ["https://x"]}
-    second = {"annotations": [{"n": 2}], "logprobs": {"content": [{"token": "b"}]}, "search_results": [{"n": 3}]}
-    body = encoded_body(Text(text="a", extra={"openai_chat": first}), Text(text="b", extra={"openai_chat": second}))
+    first = {"annotations": [{"n": 1}], "citations": ["https://x"]}
+    second = {"annotations": [{"n": 2}], "search_results": [{"n": 3}]}
+    body = encoded_body(
+        Text(text="a", extra={"openai_chat": first}, logprobs=(TokenLogprob(token="a", logprob=-1.0),)),
+        Text(text="b", extra={"openai_chat": second}, logprobs=(TokenLogprob(token="b", logprob=-2.0),)),
+    )
     choice = body["choices"][0]
     assert choice["message"] == {
         "role": "assistant",
@@ -777,7 +781,8 @@ def test_citations_and_probabilities_stand_where_this_dialect_has_them() -> None
         "refusal": None,
         "annotations": [{"n": 1}, {"n": 2}],
     }
-    assert choice["logprobs"] == {"content": [{"token": "a"}, {"token": "b"}]}
+    assert [(token["token"], token["logprob"]) for token in choice["logprobs"]["content"]] == [("a", -1.0), ("b", -2.0)]
+    assert choice["logprobs"]["refusal"] is None
     assert (body["citations"], body["search_results"]) == (["https://x"], [{"n": 3}])
 
 
@@ -946,14 +951,21 @@ def test_a_text_that_came_without_deltas_is_said_at_its_end() -> None:
 
 
 def test_probabilities_and_citations_follow_the_text() -> None:
-    extra = {"openai_chat": {"logprobs": {"content": [{"token": "a"}]}, "citations": ["https://x"]}}
-    response = Response(message=assistant(Text(text="a", extra=extra)), finish=STOP)
+    text = Text(
+        text="a",
+        extra={"openai_chat": {"citations": ["https://x"]}},
+        logprobs=(TokenLogprob(token="a", logprob=-1.0, bytes=(97,)),),
+    )
+    response = Response(message=assistant(text), finish=STOP)
     chunk = stream(*to_events(response))[2]
     assert chunk["choices"][0] == {
         "index": 0,
         "delta": {},
         "finish_reason": None,
-        "logprobs": {"content": [{"token": "a"}]},
+        "logprobs": {
+            "content": [{"token": "a", "logprob": -1.0, "bytes": [97], "top_logprobs": []}],
+            "refusal": None,
+        },
     }
     assert chunk["citations"] == ["https://x"]
 
@@ -965,7 +977,16 @@ def test_a_refusal_ends_in_stop() -> None:
 
 
 MIRRORED: list[Part] = [
-    Text(text="a", extra={"openai_chat": {"annotations": [{"n": 1}], "logprobs": {"content": [{"token": "a"}]}}}),
+    Text(
+        text="a",
+        extra={"openai_chat": {"annotations": [{"n": 1}]}},
+        logprobs=(TokenLogprob(token="a", logprob=-1.0, top=(TokenLogprob(token="b", logprob=-2.0),)),),
+    ),
+    Text(
+        text="No.",
+        extra={"openai_chat": {"refusal": True}},
+        logprobs=(TokenLogprob(token="No.", logprob=-1.0),),
+    ),
     Text(text="No.", extra={"openai_chat": {"refusal": True}}),
     Thinking(text="Hm.", extra={"openai_chat": {"fields": ["reasoning"], "details": [{"text": "Hm.", "index": 0}]}}),
     Thinking(text="Hm.", extra={"openai_chat": {"fields": ["content"], "chunk": {"closed": True}}}),

@@ -42,6 +42,7 @@ from dragoman.types import (
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     Tool,
     ToolCall,
     ToolResult,
@@ -1065,7 +1066,11 @@ def test_log_probabilities_travel_with_their_text() -> None:
     logprobs = [{"token": "No", "logprob": -0.1}]
     part = {"type": "output_text", "text": "No", "logprobs": logprobs, "annotations": []}
     assert answer(message_item(part)).message.parts == (
-        Text(text="No", extra=wire_data(item={"id": "msg_1"}, logprobs=logprobs)),
+        Text(
+            text="No",
+            extra=wire_data(item={"id": "msg_1"}),
+            logprobs=(TokenLogprob(token="No", logprob=-0.1),),
+        ),
     )
 
 

@@ -380,20 +380,16 @@ LOOSE = {**FORM, "schema": PORT}
     ("text", "known", "verbatim"),
     [
         ({"format": FORM}, {"schema": STRICT, "schema_name": "tide", "schema_strict": True}, None),
-        (
-            {"format": LOOSE, "verbosity": "low"},
-            {"schema": PORT, "schema_name": "tide", "schema_strict": True},
-            {"format": LOOSE, "verbosity": "low"},
-        ),
         ({"format": {"type": "json_schema", "schema": PORT}}, {"schema": PORT}, None),
-        ({"format": {"type": "json_object"}, "verbosity": "low"}, {"schema": {}}, {"verbosity": "low"}),
+        ({"format": {"type": "json_object"}, "verbosity": "low"}, {"schema": {}, "verbosity": "low"}, None),
         (
             {"format": {**FORM, "description": "x"}},
             {"schema": STRICT, "schema_name": "tide", "schema_strict": True},
             {"format": {**FORM, "description": "x"}},
         ),
         ({"format": {"type": "json_schema"}}, {}, {"format": {"type": "json_schema"}}),
-        ({"verbosity": "low"}, {}, {"verbosity": "low"}),
+        ({"verbosity": "low"}, {"verbosity": "low"}, None),
+        ({"verbosity": "brief"}, {}, {"verbosity": "brief"}),
         ({}, {}, None),
     ],
 )
@@ -403,6 +399,11 @@ def test_a_format_is_a_schema_and_the_rest_is_kept(
     assert decoded_request(text=text) == Request(
         messages=(user("Hi"),), extra=wire_data(text=verbatim) if verbatim else {}, **known
     )
+
+
+def test_a_verbosity_beside_a_verbatim_format_is_read() -> None:
+    request = decoded_request(text={"format": LOOSE, "verbosity": "low"})
+    assert (request.verbosity, request.extra) == ("low", {f"{NAME}.verbatim": {"text": {"format": LOOSE}}})
 
 
 @pytest.mark.parametrize(
@@ -453,7 +454,7 @@ def test_other_options_are_read() -> None:
 
 
 def test_unknown_options_are_kept() -> None:
-    more = {"store": True, "include": ["x"], "truncation": "auto", "service_tier": "flex", "background": True}
+    more = {"store": True, "include": ["x"], "truncation": "auto", "background": True}
     assert decoded_request(**more).extra == {NAME: more}
 
 

@@ -180,6 +180,8 @@ class AnthropicDecoder:
             self._usage.update((key, value) for key, value in usage.items() if value is not None)
             known = read_usage(self._usage)
             self.out.usage = known if known.input or known.output else None
+            if isinstance(tier := self._usage.get("service_tier"), str):
+                self.out.service_tier = tier
 
     def _ping(self, _: AnthropicEvent) -> None:
         self.out.ping()

@@ -28,6 +28,7 @@ from dragoman.wires.anthropic.schema import (
     MIN_BUDGET,
     NAME,
     SCHEMA_DIALECT,
+    SERVICE_TIERS,
     TOOL_CHOICE_TO_WIRE,
     VERSION,
     WITHOUT_SAMPLING,
@@ -40,6 +41,8 @@ from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     encode_options,
+    encode_rare_options,
+    encode_tier,
     max_tokens,
     parallel_tool_calls,
     requested_reasoning,
@@ -68,7 +71,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         extra = _without_reasoning(extra)
         reasoning = _encode_reasoning(request, target, turns, limit, notes)
     thinking = {**reasoning.thinking, **_object(extra, "thinking")}
-    has_budget = thinking.get("type") == "enabled"
+    is_thinking = thinking.get("type") in ("enabled", "adaptive")
     betas = _encode_betas(extra.pop("betas", []), notes)
     format = _encode_format(request, target, notes)
     if request.schema is not None and not format:
@@ -85,9 +88,9 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         "max_tokens": reasoning.max_tokens,
         **({"system": encode_system(system)} if system else {}),
         "messages": messages,
-        **_encode_tools(request, target, notes, has_budget=has_budget),
-        **_encode_sampling(request, target, extra, notes, has_budget=has_budget),
-        **_encode_other_options(request, notes),
+        **_encode_tools(request, target, notes, is_thinking=is_thinking),
+        **_encode_sampling(request, target, extra, notes, is_thinking=is_thinking),
+        **_encode_other_options(request, target, extra, notes),
         **{field: value for field, value in merged.items() if value},
         **{field: value for field, value in extra.items() if field not in _MERGED_FIELDS or not is_object(value)},
     }
@@ -175,7 +178,8 @@ def _encode_adaptive(reasoning: Effort | int, target: Target, limit: int, notes:
     value = EFFORT_TO_WIRE[effort]
     if value != effort:
         notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {value!r}")
-    return _Reasoning(max_tokens=limit, thinking={"type": "adaptive"}, output_config={"effort": value})
+    thinking = {"type": "adaptive", **({"display": "summarized"} if target.quirks.hidden_thinking else {})}
+    return _Reasoning(max_tokens=limit, thinking=thinking, output_config={"effort": value})
 
 
 def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes: NoticeCollector) -> tuple[int, int]:
@@ -196,7 +200,7 @@ def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes
 # Other options --------------------------------------------------------------------------------------------------------
 
 
-def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, has_budget: bool) -> JsonObject:
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, is_thinking: bool) -> JsonObject:
     tools = supported_tools(request, notes)
     choice = tool_choice(request, target, tools, notes)
     if not tools:
@@ -206,18 +210,18 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, h
         tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
     return {
         "tools": encode_tools(tools, notes),
-        **_encode_tool_choice(choice, request, target, notes, has_budget=has_budget),
+        **_encode_tool_choice(choice, request, target, notes, is_thinking=is_thinking),
     }
 
 
 def _encode_tool_choice(
-    choice: str | None, request: Request, target: Target, notes: NoticeCollector, *, has_budget: bool
+    choice: str | None, request: Request, target: Target, notes: NoticeCollector, *, is_thinking: bool
 ) -> JsonObject:
     parallel = parallel_tool_calls(request, target, notes)
     if choice is None and parallel is None:
         return {}
     kind = TOOL_CHOICE_TO_WIRE.get(choice or "auto", "tool")
-    if kind in ("any", "tool") and has_budget:
+    if kind in ("any", "tool") and is_thinking:
         notes.add("changed", "tool_choice", "a call cannot be forced together with thinking; sent as auto")
         kind = "auto"
     encoded: JsonObject = {"type": kind, **({"name": choice} if kind == "tool" else {})}
@@ -239,14 +243,14 @@ def _encode_format(request: Request, target: Target, notes: NoticeCollector) -> 
 
 
 def _encode_sampling(
-    request: Request, target: Target, extra: JsonObject, notes: NoticeCollector, *, has_budget: bool
+    request: Request, target: Target, extra: JsonObject, notes: NoticeCollector, *, is_thinking: bool
 ) -> JsonObject:
     quirks = target.quirks
     is_supported = quirks.sampling and quirks.api_version not in WITHOUT_SAMPLING
     options = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
     fields = [(name, value, name if is_supported else None) for name, value in options if name not in extra]
     body = encode_options(fields, extra, notes)
-    if has_budget:
+    if is_thinking:
         for name in [name for name, value in body.items() if not _is_allowed_with_thinking(name, value)]:
             notes.add("dropped", name, "not supported together with thinking")
             del body[name]
@@ -262,8 +266,10 @@ def _is_allowed_with_thinking(name: str, value: float) -> bool:
     return (name == "temperature" and value == 1) or (name == "top_p" and value >= 0.95)
 
 
-def _encode_other_options(request: Request, notes: NoticeCollector) -> JsonObject:
-    body: JsonObject = {}
+def _encode_other_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    body = encode_rare_options(request, target, {"service_tier": "service_tier"}, extra, notes)
+    if (tier := body.pop("service_tier", None)) is not None and (word := encode_tier(tier, SERVICE_TIERS, notes)):
+        body["service_tier"] = word
     if stop := [text for text in request.stop if text.strip()]:
         body["stop_sequences"] = stop
     if len(stop) < len(request.stop):

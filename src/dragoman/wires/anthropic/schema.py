@@ -118,8 +118,12 @@ COUNTS = frozenset(
         "cache_read_input_tokens",
         "cache_creation_input_tokens",
         "output_tokens_details",
+        "service_tier",
     }
 )
+"""Members of the usage that events cover; the others go into the `extra` of the finish."""
+SERVICE_TIERS = {"auto": "auto", "priority": "auto", "standard_only": "standard_only"}
+"""`auto` uses capacity with priority if the account has some."""
 
 
 class AnthropicEvent(msgspec.Struct, gc=False):
@@ -155,6 +159,7 @@ class AnthropicRequest(msgspec.Struct):
     output_format: JsonObject | None = None
     metadata: JsonObject | None = None
     cache_control: JsonObject | None = None
+    service_tier: str | None = None
     anthropic_version: str | None = None
     anthropic_beta: list[str] | None = None
 

@@ -31,7 +31,13 @@ from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.request_body import check_bounds, decode_request_json, missing_field, read_fields
+from dragoman.wires.common.request_body import (
+    check_bounds,
+    decode_request_json,
+    make_request,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 
 BOUNDS = (
@@ -78,7 +84,8 @@ class AnthropicServer:
         extra |= {field: value for field, value in own_fields.items() if value and not is_covered.get(field)}
         path = re.fullmatch(MODEL_IN_PATH, http.path)
         model, method = (unquote(path[1] or path[3]), path[2] or path[4]) if path else ("", "")
-        return body.model or model, Request(
+        return body.model or model, make_request(
+            BOUNDS,
             messages=messages,
             system=as_system(system),
             tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
@@ -90,6 +97,7 @@ class AnthropicServer:
             top_k=body.top_k,
             max_tokens=body.max_tokens,
             stop=tuple(body.stop_sequences or ()),
+            service_tier=body.service_tier,
             reasoning=reasoning,
             cache=True if body.cache_control else None,
             user=user,
@@ -156,7 +164,7 @@ def _decode_reasoning(thinking: JsonObject, effort: object) -> tuple[Effort | in
         case {"type": "enabled", "budget_tokens": int(budget)}:
             return budget, thinking if effort else rest, not rest
         case {"type": "adaptive"}:
-            return level or DEFAULT_EFFORT, thinking, not rest
+            return level or DEFAULT_EFFORT, thinking, rest in ({}, {"display": "summarized"})
         case _:
             return level, thinking, False
 

@@ -38,9 +38,9 @@ from dragoman.wires.anthropic.schema import (
 from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import finish_word
+from dragoman.wires.common.options import finish_word, tier_word
 
 
 def encode_error(error: DragomanError) -> JsonObject:
@@ -55,7 +55,7 @@ def encode_error(error: DragomanError) -> JsonObject:
 def encode_answer(response: Response) -> JsonObject:
     """The body of a whole answer."""
     blocks = [block for part in response.message.parts if (block := encode_answer_part(part)) is not None]
-    stop, usage = _encode_end(response.finish, response.usage)
+    stop, usage = _encode_end(response.finish, response.usage, response.service_tier)
     return {**_message(response.id, response.model), "content": blocks, **stop, "usage": usage}
 
 
@@ -63,12 +63,16 @@ def _message(id: str | None, model: str | None) -> JsonObject:
     return {"id": id or "", "type": "message", "role": "assistant", "model": model or ""}
 
 
-def _encode_end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
+def _encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObject, JsonObject]:
     """The members of the stop reason, and the usage."""
     extra = wire_extra(finish.extra, NAME)
     rest = {key: value for key, value in extra.items() if key != "usage"}
     stop = {"stop_reason": finish_word(finish, FINISH_REASONS, STOP_REASONS), "stop_sequence": None, **rest}
-    return stop, {**write_usage(usage), **extra.get("usage", {})}
+    return stop, {
+        **write_usage(usage),
+        **without_none({"service_tier": tier_word(tier, "standard")}),
+        **extra.get("usage", {}),
+    }
 
 
 def encode_answer_part(part: Part) -> JsonObject | None:
@@ -206,7 +210,7 @@ class AnthropicStreamEncoder:
         return self._start({**block, "input": {}}) + self._delta("input_json_delta", "partial_json", text)
 
     def _finished(self, event: Finished) -> bytes:
-        stop, usage = _encode_end(event.finish, event.usage)
+        stop, usage = _encode_end(event.finish, event.usage, event.service_tier)
         outer = {field: stop.pop(field) for field in EVENT_FIELDS if field in stop}
         return _sse("message_delta", delta=stop, **outer, usage=usage) + _sse("message_stop")
 

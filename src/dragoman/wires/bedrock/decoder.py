@@ -228,6 +228,9 @@ class ConverseDecoder:
         self._keep(event)
 
     def _keep(self, event: JsonObject) -> None:
+        tier = event.get("serviceTier")
+        if is_object(tier) and isinstance(kind := tier.get("type"), str):
+            self.out.service_tier = kind
         self._finish_extra.update(
             (key, value)
             for key, value in event.items()

@@ -19,6 +19,7 @@ from dragoman.wires.bedrock.schema import (
     EFFORT_TO_WIRE,
     MIN_BUDGET,
     NAME,
+    SERVICE_TIERS,
 )
 from dragoman.wires.common.event_stream import CONTENT_TYPE
 from dragoman.wires.common.extra import body_extra
@@ -28,6 +29,8 @@ from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     encode_options,
+    encode_rare_options,
+    encode_tier,
     max_tokens,
     requested_reasoning,
     schema_name,
@@ -61,6 +64,7 @@ def encode_request(request: Request, target: Target, /) -> HttpRequest:
         if merged:
             body[field] = merged
     _note_unsupported(request, notes)
+    body.update(_encode_tier(request, target, extra, notes))
     method = "converse-stream" if request.stream else "converse"
     headers = {"accept": CONTENT_TYPE} if request.stream else {}
     path = f"/model/{quote(target.model, safe='')}/{method}"
@@ -107,7 +111,8 @@ def _encode_reasoning(
             if effort == "none":
                 return limit, {}
             level = "low" if effort == "minimal" else effort
-            return limit, {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+            display = {"display": "summarized"} if target.quirks.hidden_thinking else {}
+            return limit, {"thinking": {"type": "adaptive", **display}, "output_config": {"effort": level}}
         case "effort" | "object" as form:
             effort = to_effort(reasoning or "none", target, notes)
             if effort == "none":
@@ -140,7 +145,7 @@ def _encode_inference(
     notes: NoticeCollector,
 ) -> JsonObject:
     quirks = target.quirks
-    sampling = quirks.sampling and not _has_budget(model_fields)
+    sampling = quirks.sampling and not _is_thinking(model_fields)
     stop = [text for text in request.stop if text.strip()]
     if len(stop) < len(request.stop):
         notes.add("dropped", "stop", "a stop sequence of white space is not supported")
@@ -161,9 +166,9 @@ def _encode_inference(
     return config
 
 
-def _has_budget(model_fields: JsonObject) -> bool:
+def _is_thinking(model_fields: JsonObject) -> bool:
     thinking = model_fields.get("thinking")
-    return is_object(thinking) and thinking.get("type") == "enabled"
+    return is_object(thinking) and thinking.get("type") in ("enabled", "adaptive")
 
 
 def _encode_tool_config(
@@ -197,7 +202,7 @@ def _encode_tool_config(
         if request.tool_choice == "none":
             notes.add("dropped", "tool_choice", "'none' is not supported if the history has calls")
         return config
-    if choice not in (None, "auto") and _has_budget(model_fields):
+    if choice not in (None, "auto") and _is_thinking(model_fields):
         notes.add("changed", "tool_choice", "a call cannot be forced together with thinking; sent as auto")
         choice = "auto"
     if choice is not None:
@@ -223,6 +228,12 @@ def _encode_metadata(request: Request, target: Target, notes: NoticeCollector) -
         notes.add("dropped", "metadata", "not supported")
         return {}
     return dict(request.metadata)
+
+
+def _encode_tier(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    tier = encode_rare_options(request, target, {"service_tier": "serviceTier"}, extra, notes).get("serviceTier")
+    word = None if tier is None else encode_tier(tier, SERVICE_TIERS, notes)
+    return {"serviceTier": {"type": word}} if word else {}
 
 
 def _note_unsupported(request: Request, notes: NoticeCollector) -> None:

@@ -54,7 +54,8 @@ DOCUMENT_TYPES = {format: mime for mime, format in DOCUMENT_FORMATS.items()}
 EFFORT_TO_WIRE: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "high"}
 """Efforts of models other than Anthropic's."""
 
-ANSWER_FIELDS = frozenset({"output", "stopReason", "usage", "p", "role"})
+SERVICE_TIERS = {name: name for name in ("default", "flex", "priority", "reserved")}
+ANSWER_FIELDS = frozenset({"output", "stopReason", "usage", "p", "role", "serviceTier"})
 """Members of an answer that events cover; the others go into the `extra` of the finish."""
 COUNTS = frozenset(
     {"inputTokens", "outputTokens", "totalTokens", "cacheReadInputTokens", "cacheWriteInputTokens"}
@@ -73,6 +74,7 @@ class ConverseRequest(msgspec.Struct, rename="camel"):
     output_config: JsonObject | None = None
     additional_model_request_fields: JsonObject | None = None
     request_metadata: dict[str, str] | None = None
+    service_tier: JsonObject | None = None
 
 
 class InferenceConfig(msgspec.Struct, rename="camel"):

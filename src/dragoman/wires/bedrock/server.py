@@ -18,7 +18,13 @@ from dragoman.wires.common.aws_errors import encode_aws_error
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json
-from dragoman.wires.common.request_body import check_bounds, decode_request_json, missing_field, read_fields
+from dragoman.wires.common.request_body import (
+    check_bounds,
+    decode_request_json,
+    make_request,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 
 _PATH = r".*?/model/(?P<model>[^/]+(?:/[^/]+)*)/(?P<method>converse|converse-stream)(?:\?.*)?"
@@ -63,7 +69,10 @@ class ConverseServer:
                 "additionalModelRequestFields"
             ] = model_fields
         path = re.fullmatch(_PATH, http.path)
-        return unquote(path["model"]) if path else "", Request(
+        tier, tier_extra = _decode_tier(body.service_tier or {})
+        extra |= tier_extra
+        return unquote(path["model"]) if path else "", make_request(
+            BOUNDS,
             messages=messages,
             system=as_system(system),
             tools=tuple(decode_tool(tool, f"toolConfig.tools[{i}]") for i, tool in enumerate(tool_config.tools)),
@@ -74,6 +83,7 @@ class ConverseServer:
             top_p=config.top_p,
             max_tokens=config.max_tokens,
             stop=tuple(config.stop_sequences or ()),
+            service_tier=tier,
             reasoning=reasoning,
             cache=True if cache else None,
             metadata=body.request_metadata or {},
@@ -99,6 +109,14 @@ class ConverseServer:
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return ConverseStreamEncoder()
+
+
+def _decode_tier(tier: JsonObject) -> tuple[str | None, JsonObject]:
+    """The service tier, and its verbatim form if it is none."""
+    kind = tier.get("type")
+    if isinstance(kind, str) and tier.keys() == {"type"}:
+        return kind, {}
+    return None, {"serviceTier": tier} if tier else {}
 
 
 _REASONING = frozenset({"thinking", "reasoning_effort", "reasoningConfig", "output_config"})

@@ -29,20 +29,20 @@ from dragoman.wires.common.event_stream import CONTENT_TYPE, encode_event, encod
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import finish_word
+from dragoman.wires.common.options import finish_word, tier_word
 
-_LATE_FIELDS = frozenset({"metrics", "trace", "serviceTier", "performanceConfig"})
+_LATE_FIELDS = frozenset({"metrics", "trace", "performanceConfig"})
 """Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
 
 
 def encode_answer(response: Response) -> JsonObject:
     """The body of a whole answer."""
     blocks = [block for part in response.message.parts if (block := encode_answer_part(part)) is not None]
-    stop, metadata = _encode_end(response.finish, response.usage)
+    stop, metadata = _encode_end(response.finish, response.usage, response.service_tier)
     return {"output": {"message": {"role": "assistant", "content": blocks}}, **stop, **metadata}
 
 
-def _encode_end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
+def _encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObject, JsonObject]:
     """The members of `messageStop` and of `metadata`."""
     extra = wire_extra(finish.extra, NAME)
     stop: JsonObject = {"stopReason": finish_word(finish, FINISH_REASONS, STOP_REASONS)}
@@ -50,7 +50,8 @@ def _encode_end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
     more = extra.get("usage")
     counts = {**write_usage(usage), **(more if is_object(more) else {})}
     late = {key: value for key, value in extra.items() if key in _LATE_FIELDS}
-    return stop, {"usage": counts, "metrics": NO_METRICS, **late}
+    word = tier_word(tier, "default")
+    return stop, {"usage": counts, "metrics": NO_METRICS, **({"serviceTier": {"type": word}} if word else {}), **late}
 
 
 def encode_answer_part(part: Part) -> JsonObject | None:
@@ -94,7 +95,7 @@ class ConverseStreamEncoder:
             case Started():
                 return _event("messageStart", role="assistant")
             case Finished():
-                stop, metadata = _encode_end(event.finish, event.usage)
+                stop, metadata = _encode_end(event.finish, event.usage, event.service_tier)
                 return _event("messageStop", **stop) + _event("metadata", **metadata)
             case Ping():
                 return b""

@@ -12,6 +12,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import Effort, Finish, FinishReason, JsonObject, Opaque, Request, Tool
+from dragoman.types.requests import NO_RARE_OPTIONS, RARE_OPTIONS, rare_options
 from dragoman.wires.common.notices import NoticeCollector
 
 OptionField: TypeAlias = tuple[str, Any, str | None]
@@ -28,6 +29,21 @@ BUDGETS: dict[Effort, int] = {
     "max": 32768,
 }
 """The number of tokens for an effort, for targets that take a number."""
+
+STANDARD_TIERS = frozenset({"default", "standard", "standard_only", "on_demand"})
+"""The providers' words for the usual tier."""
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "n": (1,),
+    "service_tier": ("auto", *STANDARD_TIERS),
+}
+"""Values that mean the same as no value, so that a target without the option loses nothing."""
+_SAMPLING = frozenset({"frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs"})
+"""Options that models without `sampling` refuse."""
 
 
 def encode_options(options: Iterable[OptionField], extra: Mapping[str, Any], notes: NoticeCollector, /) -> JsonObject:
@@ -49,6 +65,70 @@ def encode_options(options: Iterable[OptionField], extra: Mapping[str, Any], not
         elif name not in extra:
             notes.add("dropped", name, "not supported")
     return body
+
+
+# Options that few requests have ---------------------------------------------------------------------------------------
+
+
+def encode_rare_options(
+    request: Request, target: Target, fields: Mapping[str, str], extra: Mapping[str, Any], notes: NoticeCollector, /
+) -> JsonObject:
+    """The fields of these options; `fields` has the wire's names for those that it supports.
+
+    An option that the target does not support is dropped with a notice, unless its value is the default or `extra` has
+    a field for it.
+
+    >>> from dragoman.targets.providers import target
+    >>> encode_rare_options(Request(n=2), target("openai/x"), {"n": "candidateCount"}, {}, NoticeCollector("w"))
+    {'candidateCount': 2}
+    """
+    values = rare_options(request)
+    if values == NO_RARE_OPTIONS:
+        return {}
+    options = dict(zip(RARE_OPTIONS, values, strict=True))
+    if options["top_logprobs"]:
+        options["logprobs"] = True
+    quirks = target.quirks
+    body: JsonObject = {}
+    for name, value in options.items():
+        field = fields.get(name)
+        if value is None or name in extra or field in extra:
+            continue
+        is_allowed = name not in quirks.unsupported and (quirks.sampling or name not in _SAMPLING)
+        if field is not None and is_allowed:
+            body[field] = value
+        elif value not in _NEUTRAL.get(name, ()):
+            notes.add("dropped", name, "not supported")
+    return body
+
+
+def encode_tier(tier: str, tiers: Mapping[str, str], notes: NoticeCollector, /) -> str | None:
+    """The wire's word for a service tier; None if it has none.
+
+    >>> encode_tier("default", {"standard": "standard"}, NoticeCollector("w"))
+    'standard'
+    """
+    word = tiers.get(tier)
+    if word is None and tier in STANDARD_TIERS:
+        word = next((tiers[name] for name in STANDARD_TIERS if name in tiers), None)
+    elif word is None:
+        if tier != "auto":
+            notes.add("dropped", "service_tier", f"{tier!r} is not supported; use one of {', '.join(tiers)}")
+    elif word != tier and not {word, tier} <= STANDARD_TIERS:
+        notes.add("changed", "service_tier", f"{tier!r} became {word!r}")
+    return word
+
+
+def tier_word(tier: str | None, standard: str, /) -> str | None:
+    """A tier of a response in the words of a dialect, which calls the usual one `standard`.
+
+    >>> tier_word("standard", "default"), tier_word("flex", "default")
+    ('default', 'flex')
+    """
+    return standard if tier in STANDARD_TIERS else tier
+
+
+# Length ---------------------------------------------------------------------------------------------------------------
 
 
 def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, least: int | None = None) -> int | None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from functools import cache
 from math import inf
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +14,8 @@ from dragoman.types import JsonObject, Request, is_object
 from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T", bound=msgspec.Struct)
+Bound: TypeAlias = tuple[str, str, float, float]
+"""The name of an option, the dialect's name for it, the minimum and the maximum."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
@@ -100,15 +103,28 @@ def missing_field(where: str, /) -> InvalidRequest:
     return InvalidRequest(f"{where} is required", code="missing_required_parameter", param=where)
 
 
-def check_bounds(request: Request, bounds: Iterable[tuple[str, str, float, float]], /) -> None:
-    """Raise `InvalidRequest` if an option is out of bounds.
+def make_request(bounds: Iterable[Bound], /, **fields: Any) -> Request:
+    """A request; an option out of bounds is an error in the words of the dialect.
 
-    Each bound is the option's name, the dialect's name for it, the minimum and the maximum.
+    >>> make_request([("temperature", "heat", 0, 2)], temperature=-1)
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: heat must be between 0 and 2, got -1
+    """
+    try:
+        return Request(**fields)
+    except InvalidRequest:
+        check_bounds(SimpleNamespace(**fields), bounds)
+        raise
+
+
+def check_bounds(request: Request | SimpleNamespace, bounds: Iterable[Bound], /) -> None:
+    """Raise `InvalidRequest` if an option is out of bounds.
 
     >>> check_bounds(Request(temperature=1.0), [("temperature", "heat", 0, 2)])
     """
     for option, field, low, high in bounds:
-        value = getattr(request, option)
+        value = getattr(request, option, None)
         if value is not None and not low <= value <= high:
             expected = f"between {low} and {high}" if high < inf else f"at least {low}"
             raise invalid_field(field, f"must be {expected}, got {value}")

@@ -12,8 +12,9 @@ from typing import Any, Literal
 import msgspec
 
 from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall
-from dragoman.events import Assembler
+from dragoman.events import Assembler, fold
 from dragoman.types import (
+    Choice,
     Finish,
     JsonObject,
     Notice,
@@ -21,16 +22,19 @@ from dragoman.types import (
     Request,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     ToolResult,
     is_list,
 )
+from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.common.client import merge_usage, truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder, SseDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
+from dragoman.wires.google.logprobs import read_logprobs_result
 from dragoman.wires.google.parts import decode_part
 from dragoman.wires.google.schema import (
     FINISH_NOTES,
@@ -128,6 +132,9 @@ class GeminiDecoder:
         self._is_sealed = False
         self._streamed: _StreamedCall | None = None
         self._candidate_count = 0
+        self._request = request
+        self._others: dict[int, GeminiDecoder] = {}
+        self._logprobs: list[TokenLogprob] = []
 
     def read_body(self, body: bytes) -> None:
         data: GeminiChunk | list[GeminiChunk] = decode_json(_BODY, body)
@@ -143,9 +150,14 @@ class GeminiDecoder:
             self._read(decode_frame(_CHUNK, frame))
 
     def end(self) -> None:
-        if self._finish is None:
+        if not self.has_finished:
             raise truncated(NAME, "finishReason")
         self._finish_response()
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether every candidate has a finish reason."""
+        return self._finish is not None and all(other.has_finished for other in self._others.values())
 
     def _finish_response(self) -> None:
         out = self.out
@@ -159,9 +171,10 @@ class GeminiDecoder:
             out.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
         else:
             self._end_call()
-        if self._candidate_count > 1:
-            why = f"the answer has {self._candidate_count} candidates; only the first is used"
-            out.notices.append(Notice(kind="info", what="candidates", why=why))
+        if self._logprobs:
+            why = "the response has no text that it belongs to"
+            out.notices.append(Notice(kind="dropped", what="logprobs", why=why))
+        out.other_choices = tuple([self._others[index].as_choice() for index in sorted(self._others)])
         extra = make_extra(NAME, {**self._finish_notes, **self._text_notes})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
@@ -172,12 +185,33 @@ class GeminiDecoder:
         out.start(id=chunk.response_id, model=chunk.model_version, created=_unix_time(chunk.create_time))
         if chunk.usage_metadata is not None and (usage := read_usage(chunk.usage_metadata)) is not None:
             out.usage = merge_usage(out.usage, usage)
+        if chunk.usage_metadata is not None and isinstance(tier := chunk.usage_metadata.service_tier, str):
+            out.service_tier = tier.lower()
         for candidate in chunk.candidates or ():
             self._candidate_count = max(self._candidate_count, (candidate.index or 0) + 1)
-            if not candidate.index:
-                self._candidate(candidate)
+            if candidate.index:
+                self._read_other(candidate.index, candidate)
+            else:
+                self.read_candidate(candidate)
         if chunk.prompt_feedback:
             self._prompt_feedback(chunk.prompt_feedback)
+
+    def _read_other(self, index: int, candidate: GeminiCandidate) -> None:
+        """Read a candidate after the first, for a request with `n`."""
+        other = self._others.get(index)
+        if other is None:
+            if len(self._others) >= MAX_CHOICES - 1:
+                raise Malformed(f"{NAME}: the answer has more than {MAX_CHOICES} candidates")
+            other = self._others[index] = GeminiDecoder(self._request)
+        before = other.out.content_length
+        other.read_candidate(candidate)
+        self.out.count_characters(other.out.content_length - before)
+
+    def as_choice(self) -> Choice:
+        """The candidate as a whole."""
+        self._finish_response()
+        response = fold(self.out.take())
+        return Choice(message=response.message, finish=response.finish)
 
     def _prompt_feedback(self, feedback: JsonObject) -> None:
         """Read why the prompt was blocked: by a reason, or only by a message."""
@@ -187,7 +221,13 @@ class GeminiDecoder:
             self._finish = str(reason or "")
             self._finish_notes["promptFeedback"] = feedback
 
-    def _candidate(self, candidate: GeminiCandidate) -> None:
+    def read_candidate(self, candidate: GeminiCandidate) -> None:
+        """Read a candidate, or a piece of it."""
+        if candidate.logprobs_result is not None:
+            # Before the parts: a call ends the text that the tokens belong to.
+            tokens = read_logprobs_result(candidate.logprobs_result)
+            self.out.count_characters(sum(len(token.token) + _TOKEN_COST * (1 + len(token.top)) for token in tokens))
+            self._logprobs += tokens
         for part in (candidate.content and candidate.content.parts) or ():
             self._part(part)
         fields = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})
@@ -236,6 +276,9 @@ class GeminiDecoder:
         if kind == "text" and self._text_notes:
             self.out.add_extra(self._key, NAME, self._text_notes)
             self._text_notes = {}
+        if kind == "text" and self._logprobs:
+            self.out.add_logprobs(self._key, self._logprobs)
+            self._logprobs = []
         self.out.close(self._key)
         self._key, self._is_sealed = ("", number), False
 
@@ -268,6 +311,8 @@ class GeminiDecoder:
             self._streamed = None
 
 
+_TOKEN_COST = 16
+"""Characters that the probability of a token counts for, besides its text."""
 _CALL_COST = 64
 """Characters that each call counts for, besides its content."""
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, is_object
+from dragoman.types import Effort, JsonObject, Opaque, Request, Tool, ToolResult, is_object
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
@@ -21,6 +21,8 @@ from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     OptionField,
     encode_options,
+    encode_rare_options,
+    encode_tier,
     max_tokens,
     requested_reasoning,
     supported_tools,
@@ -39,7 +41,9 @@ from dragoman.wires.google.schema import (
     MAX_STOPS,
     NAME,
     OPTION_NAMES,
+    RARE_FIELDS,
     SCHEMA_DIALECT,
+    SERVICE_TIERS,
     TOOL_CHOICE_TO_WIRE,
     camel,
 )
@@ -55,7 +59,10 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     system, contents = encode_messages(request, target, notes)
     check_prompt(request, contents, target)
     tools = supported_tools(request, notes)
+    rare = encode_rare_options(request, target, RARE_FIELDS, {}, notes)
+    tier = encode_tier(rare.pop("serviceTier"), SERVICE_TIERS, notes) if "serviceTier" in rare else None
     config = {
+        **rare,
         **_encode_options(request, target, extra_config, notes),
         **_encode_reasoning(request, target, extra_config, notes),
     }
@@ -70,6 +77,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         "tools": encode_tools(tools, notes) or None,
         "toolConfig": _encode_tool_config(request, target, extra_tool_config, notes) or None,
         "generationConfig": {**_without_alternatives(config, extra_config), **extra_config} or None,
+        "serviceTier": tier,
     }
     return post_request(target, _path(request, target), {**without_none(body), **extra}, notes)
 
@@ -177,14 +185,32 @@ def _encode_schema(request: Request, extra_config: JsonObject, notes: NoticeColl
     return {**config, "responseJsonSchema": schema}
 
 
+def _fit_budget(reasoning: Effort | int, target: Target, notes: NoticeCollector) -> int:
+    """The thinking budget, within what the model takes."""
+    quirks = target.quirks
+    requested = to_budget(reasoning)
+    least, most = quirks.min_budget or 0, quirks.max_budget
+    if not requested and quirks.thinking_off:
+        return 0
+    if not requested:
+        notes.add("changed", "reasoning", f"thinking cannot be turned off; sent {least} tokens")
+        return least
+    if isinstance(reasoning, str):
+        return max(least, min(requested, most or MAX_BUDGET))
+    budget = max(least, requested if most is None else min(requested, most))
+    if budget != requested:
+        limit = "minimum" if budget > requested else "maximum"
+        notes.add("changed", "reasoning", f"{requested} tokens became the {limit} of the model, {budget}")
+    return budget
+
+
 def _encode_reasoning(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
     """A level if the target takes one, else a budget; the API refuses both together."""
     reasoning = None if "thinkingConfig" in extra_config else requested_reasoning(request, target, notes)
     if reasoning is None:
         return {}
     if target.quirks.reasoning != "level":
-        budget = to_budget(reasoning)
-        budget = min(budget, MAX_BUDGET) if isinstance(reasoning, str) else budget
+        budget = _fit_budget(reasoning, target, notes)
         return {"thinkingConfig": {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}}
     effort = to_effort(reasoning, target, notes)
     if LEVELS[effort] != effort.upper():

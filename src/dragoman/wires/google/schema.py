@@ -49,23 +49,16 @@ TEXT_NOTES = (
     "citationMetadata",
     "groundingMetadata",
     "urlContextMetadata",
-    "logprobsResult",
     "avgLogprobs",
     "safetyRatings",
 )
 """Members of a candidate about its text; they go into the `extra` of that text."""
 FINISH_NOTES = ("finishMessage", "continuationToken")
 """Members of a candidate about its end."""
-GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult"))
+GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata"))
 """Notes that a stream sends in pieces; of the others the last one wins."""
 
-NEUTRAL_CONFIG: JsonObject = {
-    "candidateCount": 1,
-    "frequencyPenalty": 0,
-    "presencePenalty": 0,
-    "responseLogprobs": False,
-    "responseModalities": ["TEXT"],
-}
+NEUTRAL_CONFIG: JsonObject = {"responseModalities": ["TEXT"]}
 """Values of generationConfig that equal the default, so that dropping them loses nothing."""
 TOOL_CHOICE_FROM_WIRE = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
 TOOL_CHOICE_TO_WIRE = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
@@ -80,6 +73,16 @@ LEVELS: dict[Effort, str] = {
     "xhigh": "HIGH",
     "max": "HIGH",
 }
+RARE_FIELDS = {
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    "logprobs": "responseLogprobs",
+    "top_logprobs": "logprobs",
+    "n": "candidateCount",
+    "service_tier": "serviceTier",
+}
+"""Options in generationConfig by their name in Request; the service tier stands beside it."""
+SERVICE_TIERS = {name: name for name in ("standard", "flex", "priority")}
 MAX_BUDGET = 24576
 """The largest thinking budget that all models with a budget accept (2026-09)."""
 
@@ -123,6 +126,7 @@ class GeminiUsage(msgspec.Struct, rename="camel"):
     candidates_token_count: int | None = None
     thoughts_token_count: int | None = None
     total_token_count: int | None = None
+    service_tier: Any = None
 
 
 class GeminiContent(msgspec.Struct):
@@ -163,6 +167,7 @@ class GeminiRequest(msgspec.Struct, rename="camel"):
     tools: list[JsonObject] | JsonObject | None = None
     tool_config: JsonObject | None = None
     generation_config: JsonObject | None = None
+    service_tier: str | None = None
     model: str = ""
 
 
@@ -175,6 +180,11 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
     max_output_tokens: int | None = None
     stop_sequences: list[str] = []
     seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    response_logprobs: bool | None = None
+    logprobs: int | None = None
+    candidate_count: int | None = None
     response_mime_type: str | None = None
     response_json_schema: JsonObject | None = None
 

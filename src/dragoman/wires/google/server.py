@@ -9,15 +9,16 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
 from dragoman.types import Effort, JsonObject, Part, Request, Response, Text, Thinking, Tool, is_list, is_object
+from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
-from dragoman.wires.common.extra import request_extra, wire_extra
+from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
-from dragoman.wires.common.json import encode_json, whole_number
+from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import (
     check_bounds,
     decode_request_json,
-    invalid_field,
+    make_request,
     missing_field,
     read_fields,
 )
@@ -53,12 +54,16 @@ _CLOUD_PATHS = tuple(
 )
 """The beginnings of the cloud's paths, with and without a project."""
 _EFFORTS = frozenset(get_args(Effort))
-_INTEGERS = ("topK", "maxOutputTokens", "seed")
+_INTEGERS = ("topK", "maxOutputTokens", "seed", "logprobs", "candidateCount")
 
 BOUNDS = (
     ("temperature", "generationConfig.temperature", 0, 2),
     ("top_p", "generationConfig.topP", 0, 1),
     ("max_tokens", "generationConfig.maxOutputTokens", 1, inf),
+    ("frequency_penalty", "generationConfig.frequencyPenalty", -2, 2),
+    ("presence_penalty", "generationConfig.presencePenalty", -2, 2),
+    ("top_logprobs", "generationConfig.logprobs", 0, 20),
+    ("n", "generationConfig.candidateCount", 1, MAX_CHOICES),
 )
 """The ranges that Google accepts."""
 
@@ -93,7 +98,8 @@ class GeminiServer:
             (verbatim if is_choice_covered else extra)["toolConfig"] = body.tool_config
         if own_config:
             (verbatim if own_config.keys() <= covered else extra)["generationConfig"] = own_config
-        return model, Request(
+        return model, make_request(
+            BOUNDS,
             messages=decode_messages(as_objects(body.contents)),
             system=as_system(system),
             tools=tools,
@@ -105,6 +111,12 @@ class GeminiServer:
             max_tokens=config.max_output_tokens,
             stop=tuple(config.stop_sequences),
             seed=config.seed,
+            frequency_penalty=config.frequency_penalty,
+            presence_penalty=config.presence_penalty,
+            logprobs=config.response_logprobs,
+            top_logprobs=config.logprobs,
+            n=config.candidate_count,
+            service_tier=_decode_tier(body.service_tier),
             reasoning=reasoning,
             stream=stream,
             extra={**request_extra(NAME, extra, verbatim), **({ALT: "json"} if is_array else {})},
@@ -113,10 +125,6 @@ class GeminiServer:
     def check(self, _model: str, request: Request, /) -> None:
         if not request.messages:
             raise missing_field("contents")
-        config = wire_extra(wire_extra(request.extra, NAME), "generationConfig")
-        count = whole_number(config.get("candidateCount")) or 1
-        if count > 1:
-            raise invalid_field("generationConfig.candidateCount", f"must be 1, got {count}; send several requests")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
@@ -132,6 +140,12 @@ class GeminiServer:
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return GeminiStreamEncoder(request)
+
+
+def _decode_tier(tier: str | None) -> str | None:
+    """The tier in lower case; the value for "no choice" is none."""
+    word = (tier or "").lower().removeprefix("service_tier_")
+    return None if word in ("", "unspecified") else word
 
 
 def _decode_path(path: str, model: str) -> tuple[str, bool, bool]:

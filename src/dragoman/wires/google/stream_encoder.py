@@ -7,14 +7,17 @@ import msgspec
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
+    Choice,
     Finish,
     JsonObject,
+    Message,
     Opaque,
     Part,
     Request,
     Response,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     ToolResult,
     Usage,
@@ -23,7 +26,8 @@ from dragoman.wires.common.errors import context_error_message
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.options import finish_word
+from dragoman.wires.common.options import finish_word, tier_word
+from dragoman.wires.google.logprobs import write_logprobs_result
 from dragoman.wires.google.parts import encode_call, encode_part, part_extra, wire_id
 from dragoman.wires.google.schema import (
     ALT,
@@ -66,7 +70,7 @@ class GeminiStreamEncoder:
                 self._head = _encode_head(event.id, event.model, event.created)
                 return b""
             case Finished():
-                return self._finished(event.finish, event.usage)
+                return self._finished(event)
             case Ping():
                 # The official Python package reads a comment as a broken chunk (2.25, 2026-11).
                 return b""
@@ -96,26 +100,54 @@ class GeminiStreamEncoder:
         notes = _text_notes(part)
         return self._chunk(encoded, notes) if encoded or notes else b""
 
-    def _finished(self, finish: Finish, usage: Usage) -> bytes:
-        is_blocked = "promptFeedback" in wire_extra(finish.extra, NAME)
-        end = _encode_end(finish, [] if is_blocked else [{"text": ""}], {})
-        tokens = without_none({"usageMetadata": write_usage(usage)})
-        return self._frame({**end, **tokens, **self._head}) + self._close()
+    def _finished(self, event: Finished) -> bytes:
+        is_blocked = "promptFeedback" in wire_extra(event.finish.extra, NAME)
+        others = [
+            self._frame({"candidates": [_encode_choice(index, choice)], **self._head})
+            for index, choice in enumerate(event.other_choices, 1)
+        ]
+        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], {})
+        tokens = without_none({"usageMetadata": _encode_usage(event.usage, event.service_tier)})
+        return b"".join([*others, self._frame({**end, **tokens, **self._head}), self._close()])
 
 
 def encode_answer(response: Response) -> JsonObject:
     """The body of a whole answer."""
-    parts: list[JsonObject] = []
-    notes: JsonObject = {}
-    for part in response.message.parts:
-        parts += [encoded] if (encoded := encode_answer_part(part)) else []
-        join_notes(notes, _text_notes(part))
+    parts, notes = _encode_parts(response.message)
+    end = _encode_end(response.finish, parts, notes)
+    if response.other_choices and "candidates" in end:
+        end["candidates"] += [_encode_choice(index, choice) for index, choice in enumerate(response.other_choices, 1)]
     body = {
-        **_encode_end(response.finish, parts, notes),
-        "usageMetadata": write_usage(response.usage),
+        **end,
+        "usageMetadata": _encode_usage(response.usage, response.service_tier),
         **_encode_head(response.id, response.model, response.created),
     }
     return without_none(body)
+
+
+def _encode_parts(message: Message) -> tuple[list[JsonObject], JsonObject]:
+    """The parts of an answer, and the notes about its texts."""
+    parts: list[JsonObject] = []
+    notes: JsonObject = {}
+    tokens: list[TokenLogprob] = []
+    for part in message.parts:
+        parts += [encoded] if (encoded := encode_answer_part(part)) else []
+        own = _text_notes(part)
+        own.pop("logprobsResult", None)
+        join_notes(notes, own)
+        tokens += part.logprobs if isinstance(part, Text) else ()
+    return parts, {**notes, **({"logprobsResult": write_logprobs_result(tokens)} if tokens else {})}
+
+
+def _encode_choice(index: int, choice: Choice) -> JsonObject:
+    """A candidate after the first."""
+    parts, notes = _encode_parts(choice.message)
+    return {**_encode_candidate(choice.finish, parts, notes), "index": index}
+
+
+def _encode_usage(usage: Usage, tier: str | None) -> JsonObject | None:
+    word = tier_word(tier, "standard")
+    return without_none({**(write_usage(usage) or {}), "serviceTier": word}) or None
 
 
 def encode_error(error: DragomanError) -> JsonObject:
@@ -156,7 +188,10 @@ def encode_answer_part(part: Part) -> JsonObject | None:
 def _text_notes(part: Part) -> JsonObject:
     """The notes about a text, which stand next to it in the candidate."""
     extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
-    return {key: extra[key] for key in TEXT_NOTES if key in extra}
+    notes = {key: extra[key] for key in TEXT_NOTES if key in extra}
+    if isinstance(part, Text) and part.logprobs:
+        notes["logprobsResult"] = write_logprobs_result(part.logprobs)
+    return notes
 
 
 def _encode_head(id: str | None, model: str | None, created: int | None) -> JsonObject:
@@ -175,11 +210,15 @@ def _encode_end(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> J
     feedback = {"promptFeedback": ending["promptFeedback"]} if "promptFeedback" in ending else {}
     if feedback and not parts:
         return feedback
-    candidate = {
+    return {"candidates": [_encode_candidate(finish, parts, notes)], **feedback}
+
+
+def _encode_candidate(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> JsonObject:
+    ending = wire_extra(finish.extra, NAME)
+    return {
         "index": 0,
         "content": {"role": "model", **({"parts": parts} if parts else {})},
         "finishReason": finish_word(finish, FINISH_REASONS, FINISH_VALUES),
         **notes,
         **{key: ending[key] for key in (*TEXT_NOTES, *FINISH_NOTES) if key in ending},
     }
-    return {"candidates": [candidate], **feedback}

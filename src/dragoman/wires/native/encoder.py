@@ -12,6 +12,7 @@ from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     OptionField,
     encode_options,
+    encode_rare_options,
     max_tokens,
     requested_reasoning,
     supported_tools,
@@ -31,6 +32,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **_encode_tools(request, target, notes),
         **_encode_schema(request, notes),
         **encode_options(_options(request, target, notes), extra, notes),
+        **encode_rare_options(request, target, {}, extra, notes),
         **({"stream": True} if request.stream else {}),
     }
     return post_request(target, "/chat/completions", {**body, **extra}, notes)

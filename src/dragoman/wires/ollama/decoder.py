@@ -18,6 +18,7 @@ from dragoman.wires.common.errors import decode_http_error, error_from_json
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
+from dragoman.wires.common.logprobs import read_logprobs
 from dragoman.wires.common.prompt_size import report_cut_prompt
 from dragoman.wires.ollama.context import is_cut
 from dragoman.wires.ollama.parts import arguments_text, decode_image, split_call
@@ -94,15 +95,17 @@ class OllamaDecoder:
             self._has_started = True
             out.start(model=line.model, created=read_time(line.created_at))
         if line.message is not None:
-            self._read_message(line.message)
-        if line.logprobs:
+            self._read_message(line.message, line.logprobs or [])
+        elif line.logprobs:
             self._add_logprobs(line.logprobs)
         if line.done:
             self._finish(line)
 
-    def _read_message(self, message: OllamaMessage) -> None:
+    def _read_message(self, message: OllamaMessage, logprobs: list[Any]) -> None:
         self._delta("thinking", message.thinking, {NAME: {}})
         self._delta("text", message.content, {})
+        if logprobs:
+            self._add_logprobs(logprobs)
         for image in message.images or ():
             self.out.close_others(None)
             self.out.add_part(_read_image(image))
@@ -120,11 +123,14 @@ class OllamaDecoder:
 
     def _add_logprobs(self, logprobs: list[Any]) -> None:
         """Log probabilities belong to the text of the same line, or to the next text."""
+        if self.out.is_open("text"):
+            self.out.add_logprobs("text", read_logprobs([*self._logprobs, *logprobs]))
+            self._logprobs = []
+            return
         self._logprobs += logprobs
-        kind = next((kind for kind in ("text", "thinking") if self.out.is_open(kind)), None)
-        if kind is not None and not self._has_noted_logprobs:
+        if self.out.is_open("thinking") and not self._has_noted_logprobs:
             self._has_noted_logprobs = True
-            self.out.add_extra(kind, NAME, {"logprobs": self._logprobs})
+            self.out.add_extra("thinking", NAME, {"logprobs": self._logprobs})
 
     def _call(self, data: JsonObject) -> None:
         """Read a call. Calls are whole, in any line; old servers leave out their index or send 0 for all."""

@@ -8,6 +8,7 @@ from dragoman.wires.common.http import post_request
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     encode_options,
+    encode_rare_options,
     max_tokens,
     requested_reasoning,
     supported_tools,
@@ -20,6 +21,9 @@ from dragoman.wires.ollama.messages import encode_messages
 from dragoman.wires.ollama.parts import encode_format, encode_tool
 from dragoman.wires.ollama.schema import NAME
 
+PENALTIES = ("frequency_penalty", "presence_penalty")
+RARE_FIELDS = {name: name for name in (*PENALTIES, "logprobs", "top_logprobs")}
+
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
@@ -31,10 +35,12 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     format = {} if "format" in extra else _encode_schema(request.schema, tools, notes)
     think = {} if "think" in extra else _encode_think(request, target, notes)
     limit = max_tokens(request, target, notes)
+    rare = encode_rare_options(request, target, RARE_FIELDS, extra, notes)
     options = {
         **_context_option(messages, tools, limit, target),
         **(caller_options if is_object(caller_options) else {}),
         **_encode_options(request, limit, extra, notes),
+        **{name: rare.pop(name) for name in PENALTIES if name in rare},
     }
     body: JsonObject = {
         "model": target.model,
@@ -44,6 +50,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **format,
         **think,
         **({"options": options} if options else {}),
+        **rare,
         **extra,
     }
     return post_request(target, "/api/chat", body, notes)

@@ -89,6 +89,8 @@ class OllamaChatRequest(msgspec.Struct):
     format: str | JsonObject | None = None
     think: bool | str | None = None
     options: JsonObject | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
 
 
 class OllamaOptions(msgspec.Struct):
@@ -100,6 +102,8 @@ class OllamaOptions(msgspec.Struct):
     seed: int | None = None
     num_predict: int | None = None
     stop: str | list[str] | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
 
 
 class OllamaGenerateRequest(msgspec.Struct):

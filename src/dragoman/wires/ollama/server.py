@@ -11,7 +11,13 @@ from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
+from dragoman.wires.common.request_body import (
+    decode_request_json,
+    invalid_field,
+    make_request,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.ollama.context import context_size
 from dragoman.wires.ollama.messages import decode_messages, split_schema
@@ -44,12 +50,15 @@ class OllamaServer:
         options, other_options = _decode_options(body)
         if other_options:
             rest["options"] = other_options
-        return body.model, Request(
+        return body.model, make_request(
+            (),
             messages=messages,
             system=as_system(system),
             tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
             schema=format_schema if prompt_schema is None else prompt_schema,
             **options,
+            logprobs=body.logprobs,
+            top_logprobs=body.top_logprobs,
             reasoning=_decode_think(body),
             # Unlike in other dialects, absent means streamed.
             stream=body.stream is not False,
@@ -107,6 +116,8 @@ def _decode_options(body: OllamaChatRequest) -> tuple[dict[str, Any], JsonObject
         "top_k": options.top_k,
         "seed": options.seed,
         "max_tokens": limit,
+        "frequency_penalty": options.frequency_penalty,
+        "presence_penalty": options.presence_penalty,
         "stop": (options.stop,) if isinstance(options.stop, str) else tuple(options.stop or ()),
     }
     return fields, rest

@@ -10,6 +10,7 @@ from dragoman.wires.common.errors import context_error_message
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_ndjson
 from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.logprobs import write_logprobs
 from dragoman.wires.common.options import finish_word
 from dragoman.wires.ollama.parts import encode_message, has_field
 from dragoman.wires.ollama.schema import DONE_REASONS, FINISH_REASONS, NAME, TOO_LONG, write_time, write_usage
@@ -99,5 +100,7 @@ def _encode_parts(parts: Iterable[Part], *, calls_before: int = 0) -> JsonObject
 
 
 def _logprobs(part: Part) -> list[Any]:
-    extra = wire_extra(part.extra, NAME) if isinstance(part, Text | Thinking) else {}
+    if isinstance(part, Text):
+        return write_logprobs(part.logprobs)
+    extra = wire_extra(part.extra, NAME) if isinstance(part, Thinking) else {}
     return extra.get("logprobs") or []

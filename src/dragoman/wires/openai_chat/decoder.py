@@ -12,8 +12,21 @@ from typing import Literal
 import msgspec
 
 from dragoman.errors import InvalidRequest, Malformed, ProviderError
-from dragoman.events import Assembler
-from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
+from dragoman.events import Assembler, fold
+from dragoman.types import (
+    Choice,
+    Finish,
+    JsonObject,
+    Notice,
+    Opaque,
+    Part,
+    Request,
+    Thinking,
+    TokenLogprob,
+    is_list,
+    is_object,
+)
+from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.common.client import merge_usage, truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra
@@ -30,7 +43,7 @@ from dragoman.wires.common.json import (
 )
 from dragoman.wires.common.prompt_size import note_cut_prompt
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
-from dragoman.wires.openai_chat.parts import add_logprobs, decode_image_part, decode_thinking, reasoning_fields
+from dragoman.wires.openai_chat.parts import decode_image_part, decode_thinking, read_choice_logprobs, reasoning_fields
 from dragoman.wires.openai_chat.schema import (
     ABORTED_REASONS,
     BASE_CODES,
@@ -63,11 +76,12 @@ class ChatDecoder:
     _blank_fields: tuple[str, ...] = ()
     _audio: "_Pieces | None" = None
     _calls: ToolCallJoiner | None = None
-    _choices = 0
+    _logprobs: "dict[str, list[TokenLogprob]] | None" = None
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._request = request
+        self._others: dict[int, ChatDecoder] = {}
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._annotations: JsonObject = {}
         self._images: list[JsonObject] = []
@@ -97,7 +111,7 @@ class ChatDecoder:
         self._read(chunk, _delta)
         if self._is_over and self.out.usage is None and (tokens := _nested_usage(data)) is not None:
             self._usage(tokens)
-        if self._details or self._annotations or self._audio or self._images:
+        if self._details or self._annotations or self._audio or self._images or self._logprobs or self._others:
             self.out.count_characters(len(data))
         if self._template.can_learn and self.out.is_open("text"):
             self._template.learn(frame, _text)
@@ -105,12 +119,17 @@ class ChatDecoder:
     def end(self) -> None:
         """Some servers never send [DONE], and some of these send no usage (2026-11); a cut could look the same."""
         has_usage = self.out.usage is not None
-        if not self._is_over or not (has_usage or self.out.is_body_complete):
+        if not self.is_complete or not (has_usage or self.out.is_body_complete):
             raise truncated(NAME, "finish_reason or [DONE]")
         if not has_usage:
             why = "the stream ended with a finish reason, without the usage and [DONE]"
             self.out.notices.append(Notice(kind="info", what="end of the stream", why=why))
         self._end()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every choice has a finish reason."""
+        return self._is_over and all(other.is_complete for other in self._others.values())
 
     def _read_whole(self, chunk: ChatChunk, body: bytes) -> None:
         if (error := _error_in(chunk, body)) is not None:
@@ -126,30 +145,53 @@ class ChatDecoder:
         for key in CITATIONS:
             if value := getattr(chunk, key):
                 self._annotations[key] = value
+        if chunk.service_tier is not None and isinstance(chunk.service_tier, str):
+            self.out.service_tier = chunk.service_tier
         for choice in chunk.choices or ():
             if choice.index:
-                self._choices = max(self._choices, choice.index + 1)
+                self._read_other(choice.index, choice, message_of(choice))
                 continue
             if not self._has_begun:
                 self._has_begun = True
                 self.out.start(id=str(chunk.id or ""), model=chunk.model, created=to_timestamp(chunk.created))
-            self._choice(choice, message_of(choice))
+            self.read_choice(choice, message_of(choice))
+
+    def _read_other(self, index: int, choice: ChatChoice, message: ChatMessage | None) -> None:
+        """Read a choice after the first, for a request with `n`."""
+        other = self._others.get(index)
+        if other is None:
+            if len(self._others) >= MAX_CHOICES - 1:
+                raise Malformed(f"{NAME}: the answer has more than {MAX_CHOICES} choices")
+            other = self._others[index] = ChatDecoder(self._request)
+        other.read_choice(choice, message)
+
+    def as_choice(self) -> Choice:
+        self._end()
+        response = fold(self.out.take())
+        return Choice(message=response.message, finish=response.finish)
 
     def _usage(self, tokens: ChatUsage) -> None:
         self.out.usage = merge_usage(self.out.usage, read_usage(tokens))
 
-    def _choice(self, choice: ChatChoice, message: ChatMessage | None) -> None:
+    def read_choice(self, choice: ChatChoice, message: ChatMessage | None) -> None:
         if choice.error:
             raise error_from_json({"error": choice.error})
         if choice.usage is not None:
             self._usage(choice.usage)
         if choice.logprobs is not None and is_object(choice.logprobs):
-            add_logprobs(self._annotations, choice.logprobs)
+            self._add_logprobs(choice.logprobs)
         if message is not None:
             self._message(message)
         if choice.finish_reason:
             self._finish = choice.finish_reason
             self._is_over = True
+
+    def _add_logprobs(self, logprobs: JsonObject) -> None:
+        """Collect the tokens until their text ends; in a stream they may come before it."""
+        collected = self._logprobs = self._logprobs or {}
+        for key, tokens in read_choice_logprobs(logprobs).items():
+            if tokens:
+                collected.setdefault(key, []).extend(tokens)
 
     def _message(self, message: ChatMessage) -> None:
         if message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details:
@@ -243,6 +285,8 @@ class ChatDecoder:
         if self._annotations and self.out.is_open("text"):
             self.out.add_extra("text", NAME, self._annotations)
             self._annotations = {}
+        for key in [key for key in self._logprobs or () if self.out.is_open(key)]:
+            self.out.add_logprobs(key, (self._logprobs or {}).pop(key))
         if self._details and self.out.is_open("thinking"):
             self.out.add_extra("thinking", NAME, {"details": self._joined_details()})
             self._details = {}
@@ -257,6 +301,7 @@ class ChatDecoder:
             self._calls.finish(cut=reason == "length")
         self._add_collected()
         note_cut_prompt(self.out, self._request, NAME)
+        self.out.other_choices = tuple([self._others[index].as_choice() for index in sorted(self._others)])
         unknown = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH_REASONS else {}
         self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, unknown)))
 
@@ -273,11 +318,8 @@ class ChatDecoder:
             out.add_part(_image(image))
         if self._audio is not None:
             out.add_part(Opaque(wire=NAME, data={"audio": self._audio.joined()}))
-        for what in self._annotations:
+        for what in (*self._annotations, *(("logprobs",) if self._logprobs else ())):
             out.notices.append(Notice(kind="dropped", what=what, why="the response has no text that it belongs to"))
-        if self._choices > 1:
-            why = f"the server sent {self._choices} choices; only the first is used"
-            out.notices.append(Notice(kind="info", what="choices", why=why))
 
 
 def _text(data: bytes) -> str | None:

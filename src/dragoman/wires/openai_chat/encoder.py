@@ -15,8 +15,10 @@ from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
+    STANDARD_TIERS,
     OptionField,
     encode_options,
+    encode_rare_options,
     max_tokens,
     parallel_tool_calls,
     requested_reasoning,
@@ -28,7 +30,7 @@ from dragoman.wires.common.options import (
 )
 from dragoman.wires.openai_chat.messages import encode_messages
 from dragoman.wires.openai_chat.parts import encode_tool
-from dragoman.wires.openai_chat.schema import NAME, REASONING_OPTIONS, SAME_CONCEPT
+from dragoman.wires.openai_chat.schema import NAME, OWN_TIERS, RARE_FIELDS, REASONING_OPTIONS, SAME_CONCEPT
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
@@ -104,7 +106,11 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    return encode_options(options, extra, notes)
+    body = encode_options(options, extra, notes)
+    body.update(encode_rare_options(request, target, RARE_FIELDS, extra, notes))
+    if body.get("service_tier") in STANDARD_TIERS - OWN_TIERS:
+        body["service_tier"] = "default"
+    return body
 
 
 def _encode_schema(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:

@@ -15,6 +15,7 @@ from dragoman.types import (
     Part,
     Text,
     Thinking,
+    TokenLogprob,
     Tool,
     ToolCall,
     is_list,
@@ -24,6 +25,7 @@ from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_chat.schema import (
     AUDIO_FORMATS,
@@ -270,11 +272,24 @@ RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_resul
 """Extra fields of a text that only responses have."""
 
 
-def add_logprobs(extra: JsonObject, logprobs: JsonObject) -> None:
-    """Append log-probabilities to those in the extra of a text."""
-    for key, value in logprobs.items():
-        if value and is_list(value):
-            extra.setdefault("logprobs", {}).setdefault(key, []).extend(value)
+def read_choice_logprobs(logprobs: JsonObject) -> dict[str, list[TokenLogprob]]:
+    """The tokens of the text (`content`) and of a refusal (`refusal`)."""
+    tokens, numbers = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    if is_list(tokens) and is_list(numbers):
+        # The form of the Completions API; a few servers have it in Chat Completions, too (2026-09).
+        pairs = [{"token": token, "logprob": number} for token, number in zip(tokens, numbers, strict=False)]
+        return {"text": read_logprobs(pairs)}
+    return {"text": read_logprobs(logprobs.get("content")), "refusal": read_logprobs(logprobs.get("refusal"))}
+
+
+def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:
+    """The mirror of `read_choice_logprobs`; None if the parts have none."""
+    fields: dict[str, list[JsonObject] | None] = {"content": None, "refusal": None}
+    for part in parts:
+        if isinstance(part, Text) and part.logprobs:
+            field = "refusal" if wire_extra(part.extra, NAME).get("refusal") else "content"
+            fields[field] = [*(fields[field] or ()), *write_logprobs(part.logprobs)]
+    return fields if any(fields.values()) else None
 
 
 def _request_extra(text: Text) -> JsonObject:

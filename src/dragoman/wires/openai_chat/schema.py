@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
+from dragoman.types.requests import RARE_OPTIONS
 from dragoman.wires.common.json import whole_number, without_none
 
 NAME = "openai_chat"
@@ -59,17 +60,10 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
 REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
 """The fields for reasoning; the encoder's field is omitted if `extra` has one of them."""
 
-DEFAULTS: JsonObject = {
-    "frequency_penalty": 0,
-    "logit_bias": {},
-    "logprobs": False,
-    "modalities": ["text"],
-    "n": 1,
-    "presence_penalty": 0,
-    "service_tier": "auto",
-    "store": False,
-    "top_logprobs": 0,
-}
+RARE_FIELDS = {name: name for name in RARE_OPTIONS}
+OWN_TIERS = frozenset({"default", "on_demand"})
+"""The words for the usual service tier that servers of this protocol have."""
+DEFAULTS: JsonObject = {"modalities": ["text"], "store": False}
 """Values that are the default, so that dropping them changes nothing."""
 
 BASE_CODES = {
@@ -164,6 +158,7 @@ class ChatChunk(msgspec.Struct, gc=False):
     base_resp: ChatBaseResponse | None = None
     citations: Any = None
     search_results: Any = None
+    service_tier: Any = None
 
 
 class ChatRequest(msgspec.Struct):
@@ -181,6 +176,14 @@ class ChatRequest(msgspec.Struct):
     max_completion_tokens: int | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    logprobs: bool | int | None = None
+    top_logprobs: int | None = None
+    n: int | None = None
+    service_tier: str | None = None
+    verbosity: str | None = None
     reasoning_effort: str | None = None
     stream: bool | None = None
     user: str | None = None

@@ -8,7 +8,7 @@ verbatim (see `wires.common.extra`); `_is_covered` decides that.
 from collections import defaultdict, deque
 from itertools import takewhile
 from math import inf
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote
 
 import msgspec
@@ -17,6 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
+    Choice,
     Document,
     Effort,
     Image,
@@ -33,19 +34,22 @@ from dragoman.types import (
     Tool,
     ToolCall,
     ToolResult,
+    Verbosity,
     is_list,
     is_object,
 )
+from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, whole_number, without_none
-from dragoman.wires.common.options import EFFORTS
+from dragoman.wires.common.options import EFFORTS, tier_word
 from dragoman.wires.common.request_body import (
     check_bounds,
     decode_request_json,
     invalid_field,
+    make_request,
     missing_field,
     read_fields,
 )
@@ -61,6 +65,7 @@ from dragoman.wires.openai_chat.parts import (
     encode_assistant,
     encode_part,
     reasoning_fields,
+    write_choice_logprobs,
 )
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
@@ -78,6 +83,7 @@ from dragoman.wires.openai_chat.schema import (
 from dragoman.wires.openai_chat.stream_encoder import ChatStreamEncoder, encode_finish, is_supported, text_extra
 
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in EFFORTS}
+_VERBOSITIES: dict[str, Verbosity] = {word: word for word in get_args(Verbosity)}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -92,6 +98,10 @@ BOUNDS = (
     ("temperature", "temperature", 0, 2),
     ("top_p", "top_p", 0, 1),
     ("max_tokens", "max_tokens", 1, inf),
+    ("frequency_penalty", "frequency_penalty", -2, 2),
+    ("presence_penalty", "presence_penalty", -2, 2),
+    ("top_logprobs", "top_logprobs", 0, 20),
+    ("n", "n", 1, MAX_CHOICES),
 )
 """The limits of OpenAI."""
 
@@ -117,30 +127,24 @@ class OpenAIChatServer:
             raise missing_field("model")
         if not (request.messages or request.system):
             raise missing_field("messages")
-        if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
-            raise invalid_field("n", "must be 1; send another request for another response")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
-        parts = [part for part in response.message.parts if is_supported(part)]
-        message = encode_assistant(parts, REASONING_FIELDS[0])
-        extra = text_extra(parts)
-        if "annotations" in extra:
-            message["annotations"] = extra["annotations"]
-        choice = {
-            "index": 0,
-            "message": {"refusal": None, **message},
-            "logprobs": extra.get("logprobs"),
-            "finish_reason": encode_finish(response.finish, is_refused="refusal" in message),
-        }
+        choices: list[JsonObject] = []
+        citations: JsonObject = {}
+        for index, choice in enumerate(response.choices):
+            encoded, extra = _encode_choice(index, choice)
+            choices.append(encoded)
+            citations = citations or {key: extra[key] for key in CITATIONS if key in extra}
         body = {
             "id": response.id or "",
             "object": "chat.completion",
             "created": response.created or 0,
             "model": response.model or "",
-            "choices": [choice],
+            "choices": choices,
             "usage": write_usage(response.usage),
-            **{key: extra[key] for key in CITATIONS if key in extra},
+            **without_none({"service_tier": tier_word(response.service_tier, "default")}),
+            **citations,
         }
         return HttpResponse(body=encode_json(body))
 
@@ -155,11 +159,34 @@ class OpenAIChatServer:
         return ChatStreamEncoder(request)
 
 
+def is_within(value: float | None, most: float) -> bool:
+    """Whether an option has a value that `Request` takes; else `decode_any` makes the error."""
+    return value is None or 0 <= value <= most
+
+
+def _encode_choice(index: int, choice: Choice) -> tuple[JsonObject, JsonObject]:
+    """A choice, and the fields of its texts that do not belong into it."""
+    parts = [part for part in choice.message.parts if is_supported(part)]
+    message = encode_assistant(parts, REASONING_FIELDS[0])
+    extra = text_extra(parts)
+    if "annotations" in extra:
+        message["annotations"] = extra["annotations"]
+    encoded = {
+        "index": index,
+        "message": {"refusal": None, **message},
+        "logprobs": write_choice_logprobs(parts),
+        "finish_reason": encode_finish(choice.finish, is_refused="refusal" in message),
+    }
+    return encoded, extra
+
+
 def decode_plain(body: bytes) -> tuple[str, Request] | None:
     """Decode a request with text messages only, at a fifth of the cost; None for all other requests."""
     try:
         plain = _PLAIN.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if not (is_within(plain.temperature, 2) and is_within(plain.top_p, 1)):
         return None
     messages = plain.messages
     system = [*takewhile(lambda message: message.role == "system", messages)]
@@ -189,12 +216,14 @@ def decode_any(http: HttpRequest) -> tuple[str, Request]:
     reasoning = _decode_reasoning(extra if effort is None else {"reasoning_effort": effort, **extra})
     extra.update(_format_extra(body.response_format or {}))
     extra.update(_choice_extra(body.tool_choice))
+    extra.update(_rare_extra(body))
     covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
     tools, choice = _decode_tools(body)
     if not body.tools and is_list(functions := extra.get("functions")):
         tools, choice = _decode_functions(functions, extra.get(FUNCTION_CALL))
         covered.update((key, extra[key]) for key in ("functions", FUNCTION_CALL) if key in extra)
-    return body.model, Request(
+    return body.model, make_request(
+        BOUNDS,
         messages=messages,
         system=as_system(system),
         tools=tools,
@@ -207,6 +236,14 @@ def decode_any(http: HttpRequest) -> tuple[str, Request]:
         max_tokens=body.max_completion_tokens if body.max_tokens is None else body.max_tokens,
         stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
         seed=seed,
+        frequency_penalty=body.frequency_penalty,
+        presence_penalty=body.presence_penalty,
+        logit_bias=body.logit_bias,
+        logprobs=body.logprobs if isinstance(body.logprobs, bool) else None,
+        top_logprobs=body.top_logprobs,
+        n=body.n,
+        service_tier=body.service_tier,
+        verbosity=_VERBOSITIES.get(body.verbosity or ""),
         reasoning=reasoning,
         user=body.user,
         metadata=body.metadata or {},
@@ -369,6 +406,17 @@ def _decode_choice(choice: str | JsonObject | None) -> str | None:
             return _CHOICES.get(mode)
         case _:
             return None
+
+
+def _rare_extra(body: ChatRequest) -> JsonObject:
+    """The values of options that `Request` does not have; they are sent as they are to the same protocol."""
+    fields: JsonObject = {}
+    if not isinstance(body.logprobs, bool | None):
+        # A number of alternatives, as a few servers want it.
+        fields["logprobs"] = body.logprobs
+    if body.verbosity is not None and body.verbosity not in _VERBOSITIES:
+        fields["verbosity"] = body.verbosity
+    return fields
 
 
 def _choice_extra(choice: str | JsonObject | None) -> JsonObject:

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
+    Choice,
     Finish,
     Image,
     JsonObject,
@@ -18,15 +19,21 @@ from dragoman.types import (
     Text,
     Thinking,
     ToolCall,
-    Usage,
     is_object,
 )
 from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
-from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.options import finish_word
-from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, is_function_call, is_message_field
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.options import finish_word, tier_word
+from dragoman.wires.openai_chat.parts import (
+    encode_assistant,
+    encode_call,
+    encode_part,
+    is_function_call,
+    is_message_field,
+    write_choice_logprobs,
+)
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     CLIENT_FINISH_REASONS,
@@ -69,7 +76,7 @@ class ChatStreamEncoder:
                 self._head.update(id=event.id or "", created=event.created or 0, model=event.model or "")
                 return self._chunk({"role": "assistant", "content": ""})
             case Finished():
-                return self._finished(event.finish, event.usage)
+                return self._finished(event)
             case Ping():
                 return b": ping\n\n"
             case _:
@@ -83,8 +90,8 @@ class ChatStreamEncoder:
             template = self._templates[index] = chunk.split(encode_json(TEXT_PLACEHOLDER))
         return template
 
-    def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
-        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
+    def _chunk(self, delta: JsonObject, finish: str | None = None, index: int = 0, **more: Any) -> bytes:
+        choice: JsonObject = {"index": index, "delta": delta, "finish_reason": finish}
         if "logprobs" in more:
             choice["logprobs"] = more.pop("logprobs")
         return encode_sse(encode_json({**self._head, "choices": [choice], **more}))
@@ -119,18 +126,35 @@ class ChatStreamEncoder:
             delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
         if "annotations" in extra:
             delta["annotations"] = extra["annotations"]
-        more = {key: extra[key] for key in (*CITATIONS, "logprobs") if key in extra}
+        more: dict[str, Any] = {key: extra[key] for key in CITATIONS if key in extra}
+        if (logprobs := write_choice_logprobs([part])) is not None:
+            more["logprobs"] = logprobs
         return self._chunk(delta, **more) if delta or more else b""
 
-    def _finished(self, finish: Finish, usage: Usage) -> bytes:
-        tokens = write_usage(usage)
-        finish_reason = encode_finish(finish, is_refused=self._is_refused)
+    def _finished(self, event: Finished) -> bytes:
+        tokens = write_usage(event.usage)
+        finish_reason = encode_finish(event.finish, is_refused=self._is_refused)
+        others = b"".join(self._other(index, choice) for index, choice in enumerate(event.other_choices, 1))
+        tier = without_none({"service_tier": tier_word(event.service_tier, "default")})
         if not self._usage_chunk:
-            last = self._chunk({}, finish_reason, **({"usage": tokens} if tokens else {}))
+            last = self._chunk({}, finish_reason, **tier, **({"usage": tokens} if tokens else {}))
         else:
-            usage_chunk: JsonObject = {**self._head, "choices": [], "usage": tokens}
+            usage_chunk: JsonObject = {**self._head, "choices": [], "usage": tokens, **tier}
             last = self._chunk({}, finish_reason) + encode_sse(encode_json(usage_chunk))
-        return last + encode_sse(b"[DONE]")
+        return others + last + encode_sse(b"[DONE]")
+
+    def _other(self, index: int, choice: Choice) -> bytes:
+        """A choice after the first: it is known as a whole, so it has one chunk, and one for its end."""
+        parts = [part for part in choice.message.parts if is_supported(part)]
+        message = encode_assistant(parts, REASONING_FIELDS[0])
+        for position, call in enumerate(message.get("tool_calls", ())):
+            call["index"] = position
+        more: dict[str, Any] = {}
+        if (logprobs := write_choice_logprobs(parts)) is not None:
+            more["logprobs"] = logprobs
+        finish = encode_finish(choice.finish, is_refused="refusal" in message)
+        whole = self._chunk(message, index=index, **more)
+        return whole + self._chunk({}, finish, index)
 
 
 def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | Opaque]:
@@ -166,7 +190,7 @@ def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
 
 
 def text_extra(parts: Iterable[Part]) -> JsonObject:
-    """The log-probabilities and citations of texts, which are fields of the choice or the body."""
+    """The annotations and citations of texts, which are fields of the message or the body."""
     fields: JsonObject = {}
     for part in parts:
         if not isinstance(part, Text) or not part.extra:
@@ -174,6 +198,5 @@ def text_extra(parts: Iterable[Part]) -> JsonObject:
         extra = wire_extra(part.extra, NAME)
         if "annotations" in extra:
             fields.setdefault("annotations", []).extend(extra["annotations"])
-        add_logprobs(fields, extra.get("logprobs", {}))
         fields.update((key, extra[key]) for key in CITATIONS if key in extra)
     return fields

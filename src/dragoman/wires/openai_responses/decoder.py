@@ -286,6 +286,7 @@ class ResponsesDecoder:
             self._complete(key, "text", text.text)
             if text.extra:
                 self.out.add_extra(key, NAME, text.extra[NAME])
+            self.out.add_logprobs(key, text.logprobs)
             self.out.close(key)
         if not texts:
             self.out.add_part(Text(text="", extra=text_extra(rest, {EMPTY_MESSAGE: True}, refused=False)))
@@ -410,6 +411,8 @@ class ResponsesDecoder:
         self._start(response)
         if response.usage is not None:
             out.usage = read_usage(response.usage)
+        if isinstance(response.service_tier, str):
+            out.service_tier = response.service_tier
         if response.error or status in ("failed", "cancelled"):
             error = response.error or {"code": status, "message": f"the response ended with status {status}"}
             raise _error({"error": error}, usage=out.usage)

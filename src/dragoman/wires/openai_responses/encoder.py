@@ -17,8 +17,10 @@ from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
+    STANDARD_TIERS,
     OptionField,
     encode_options,
+    encode_rare_options,
     max_tokens,
     parallel_tool_calls,
     requested_reasoning,
@@ -30,7 +32,14 @@ from dragoman.wires.common.options import (
 )
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
-from dragoman.wires.openai_responses.schema import ENCRYPTED, FIELDS_THAT_NEED_STORE, MIN_OUTPUT, NAME
+from dragoman.wires.openai_responses.schema import (
+    ENCRYPTED,
+    FIELDS_THAT_NEED_STORE,
+    LOGPROBS,
+    MIN_OUTPUT,
+    NAME,
+    RARE_FIELDS,
+)
 
 _MERGED = ("text", "reasoning", "include")
 
@@ -41,15 +50,18 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     extra = body_extra(request, target, notes)
     if not request.stream:
         extra.pop("stream_options", None)
+    options = _encode_options(request, target, extra, notes)
+    text = without_none({"verbosity": options.pop("verbosity", None)}) | _object(extra.get("text"))
+    has_logprobs = bool(options.pop("logprobs", False))
     body: JsonObject = {
         "model": target.model,
         **encode_input(request, target, notes),
         **_encode_tools(request, target, notes),
-        **_encode_options(request, target, extra, notes),
-        **_encode_text(request, target, _object(extra.get("text")), notes),
+        **options,
+        **_encode_text(request, target, text, notes),
         **_encode_reasoning(request, target, _object(extra.get("reasoning")), notes),
         **({} if any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) else {"store": False}),
-        **_encode_include(extra.get("include"), target),
+        **_encode_include(extra.get("include"), target, has_logprobs=has_logprobs),
         **({"stream": True} if request.stream else {}),
     }
     rest = {field: value for field, value in extra.items() if field not in _MERGED}
@@ -103,7 +115,11 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    return encode_options(options, extra, notes)
+    body = encode_options(options, extra, notes)
+    body.update(encode_rare_options(request, target, RARE_FIELDS, extra, notes))
+    if body.get("service_tier") in STANDARD_TIERS:
+        body["service_tier"] = "default"
+    return body
 
 
 def _encode_text(request: Request, target: Target, text: JsonObject, notes: NoticeCollector) -> JsonObject:
@@ -127,9 +143,11 @@ def _encode_reasoning(request: Request, target: Target, fields: JsonObject, note
     return {"reasoning": fields} if fields else {}
 
 
-def _encode_include(include: object, target: Target) -> JsonObject:
-    """`include` with encrypted reasoning, which the next request sends back."""
+def _encode_include(include: object, target: Target, *, has_logprobs: bool) -> JsonObject:
+    """`include` with encrypted reasoning, which the next request sends back, and with log probabilities."""
     items: list[Any] = list(include) if is_list(include) else []
     if target.capabilities.thinking and ENCRYPTED not in items:
         items.append(ENCRYPTED)
+    if has_logprobs and LOGPROBS not in items:
+        items.append(LOGPROBS)
     return {"include": items} if items else {}

@@ -11,6 +11,7 @@ from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_own_item_id
 
@@ -129,8 +130,9 @@ def decode_output_text(part: JsonObject, item: JsonObject) -> Text | Opaque:
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str) or kind not in ("output_text", "refusal", "input_text", "text"):
         return Opaque(wire=NAME, data={"type": "message", "role": "assistant", **item, "content": [part]})
-    rest = {key: value for key, value in _rest(part, "text", "refusal").items() if value not in ([], None)}
-    return Text(text=text, extra=text_extra(item, rest, refused=kind == "refusal"))
+    rest = {key: value for key, value in _rest(part, "text", "refusal", "logprobs").items() if value not in ([], None)}
+    logprobs = tuple(read_logprobs(part.get("logprobs")))
+    return Text(text=text, extra=text_extra(item, rest, refused=kind == "refusal"), logprobs=logprobs)
 
 
 def text_extra(item: JsonObject, rest: JsonObject, *, refused: bool) -> dict[str, JsonObject]:
@@ -143,18 +145,25 @@ EMPTY_MESSAGE = "empty"
 """Marks the text of a message item without content; the item must stay, because a reasoning item needs it."""
 
 
-def encode_output_text(text: Text) -> JsonObject:
-    """The inverse of `decode_output_text`."""
+def encode_output_text(text: Text, *, is_answer: bool = False) -> JsonObject:
+    """The inverse of `decode_output_text`. Log probabilities of another wire stand only in an answer."""
     rest = {key: value for key, value in wire_extra(text.extra, NAME).items() if key not in ("item", EMPTY_MESSAGE)}
     if rest.pop("refusal", False):
         return {"type": "refusal", "refusal": text.text, **rest}
-    return {"type": "output_text", "text": text.text, **rest}
+    logprobs = (
+        {"logprobs": write_logprobs(text.logprobs)} if text.logprobs and (is_answer or NAME in text.extra) else {}
+    )
+    return {"type": "output_text", "text": text.text, **rest, **logprobs}
 
 
-def encode_message(texts: list[Text]) -> JsonObject:
+def encode_message(texts: list[Text], *, is_answer: bool = False) -> JsonObject:
     """The message item of texts."""
     item = item_of(texts[0])
-    content = [encode_output_text(text) for text in texts if not wire_extra(text.extra, NAME).get(EMPTY_MESSAGE)]
+    content = [
+        encode_output_text(text, is_answer=is_answer)
+        for text in texts
+        if not wire_extra(text.extra, NAME).get(EMPTY_MESSAGE)
+    ]
     if "id" in item:
         # An item with an id is an output message, which requires a status and annotations.
         item = {"status": "completed", **item}

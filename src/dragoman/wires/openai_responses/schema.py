@@ -10,6 +10,8 @@ from dragoman.wires.common.json import whole_number
 
 NAME = "openai_responses"
 ENCRYPTED = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
+RARE_FIELDS = {name: name for name in ("logprobs", "top_logprobs", "service_tier", "verbosity")}
 CUSTOM = "custom_tool_call"
 MIN_OUTPUT = 16
 """The minimum of `max_output_tokens` (seen 2026-07)."""
@@ -41,8 +43,6 @@ FIELDS_THAT_NEED_STORE = ("previous_response_id", "conversation", "background")
 DEFAULTS: JsonObject = {
     "background": False,
     "include": [],
-    "service_tier": "auto",
-    "top_logprobs": 0,
     "truncation": "disabled",
 }
 """Values that are the default, so that dropping them changes nothing."""
@@ -77,6 +77,7 @@ class ResponseObject(msgspec.Struct):
     usage: ResponsesUsage | None = None
     error: Any = None
     incomplete_details: JsonObject | None = None
+    service_tier: Any = None
 
 
 class ResponsesStreamEvent(msgspec.Struct):
@@ -113,6 +114,9 @@ class ResponsesRequest(msgspec.Struct):
     top_p: float | None = None
     max_output_tokens: int | None = None
     reasoning: JsonObject | None = None
+    include: list[Any] | None = None
+    top_logprobs: int | None = None
+    service_tier: str | None = None
     stream: bool | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None

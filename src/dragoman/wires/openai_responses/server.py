@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -25,6 +25,7 @@ from dragoman.types import (
     Thinking,
     ToolCall,
     ToolResult,
+    Verbosity,
     is_object,
 )
 from dragoman.wires.base import StreamEncoder
@@ -37,6 +38,7 @@ from dragoman.wires.common.request_body import (
     check_bounds,
     decode_request_json,
     invalid_field,
+    make_request,
     missing_field,
     read_fields,
 )
@@ -61,6 +63,7 @@ from dragoman.wires.openai_responses.schema import (
     CUSTOM,
     DEFAULTS,
     FIELDS_THAT_NEED_STORE,
+    LOGPROBS,
     NAME,
     ResponsesCallOutput,
     ResponsesMessage,
@@ -68,6 +71,7 @@ from dragoman.wires.openai_responses.schema import (
 )
 from dragoman.wires.openai_responses.stream_encoder import ResponsesStreamEncoder, encode_final_response, encode_output
 
+_VERBOSITIES: tuple[Verbosity, ...] = get_args(Verbosity)
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 RESULT_TYPES = ("function_call_output", f"{CUSTOM}_output")
@@ -77,6 +81,7 @@ BOUNDS = (
     ("temperature", "temperature", 0, 2),
     ("top_p", "top_p", 0, 1),
     ("max_tokens", "max_output_tokens", 1, inf),
+    ("top_logprobs", "top_logprobs", 0, 20),
 )
 """The limits of OpenAI."""
 
@@ -97,11 +102,20 @@ class OpenAIResponsesServer:
         conversation.read(body.input or [])
         system = [] if body.instructions is None else [Text(text=body.instructions)]
         choice, choice_extra = _decode_choice(body.tool_choice)
-        schema, format_extra, covered_format = _decode_text(body.text or {})
+        verbosity, text = _decode_verbosity(body.text or {})
+        schema, format_extra, covered_format = _decode_text(text)
+        has_logprobs = LOGPROBS in (body.include or ())
+        include = [item for item in body.include or () if item != LOGPROBS]
+        if include:
+            extra["include"] = include
         effort, reasoning_extra, covered_reasoning = _decode_reasoning(body.reasoning or {})
         rest = {**extra, **choice_extra, **format_extra, **reasoning_extra}
+        if body.top_logprobs is not None and not has_logprobs:
+            # Without the item of `include`, it has no effect.
+            covered_reasoning["top_logprobs"] = body.top_logprobs
         defaults = {field: rest.pop(field) for field, value in DEFAULTS.items() if rest.get(field) == value}
-        return body.model, Request(
+        return body.model, make_request(
+            BOUNDS,
             messages=conversation.messages(),
             system=as_system([*system, *conversation.system]),
             tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
@@ -111,6 +125,10 @@ class OpenAIResponsesServer:
             temperature=body.temperature,
             top_p=body.top_p,
             max_tokens=body.max_output_tokens,
+            logprobs=True if has_logprobs else None,
+            top_logprobs=body.top_logprobs if has_logprobs else None,
+            service_tier=body.service_tier,
+            verbosity=verbosity,
             reasoning=effort,
             user=body.user,
             metadata=body.metadata or {},
@@ -129,9 +147,9 @@ class OpenAIResponsesServer:
         head = Started(id=response.id, model=response.model, created=response.created)
         output = encode_output(response.message.parts, response.id)
         echo = {} if request is None else wire_extra(request.extra, ECHO)
-        return HttpResponse(
-            body=encode_json(encode_final_response(head, echo, output, response.finish, response.usage))
-        )
+        tier = response.service_tier
+        body = encode_final_response(head, echo, output, response.finish, response.usage, tier)
+        return HttpResponse(body=encode_json(body))
 
     def supports_part(self, part: Part, /) -> bool:
         return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
@@ -281,6 +299,12 @@ def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObj
             return mode, {"tool_choice": choice}
         case _:
             return None, {"tool_choice": choice}
+
+
+def _decode_verbosity(text: JsonObject) -> tuple[Verbosity | None, JsonObject]:
+    """The verbosity, and the rest of `text`."""
+    word: Verbosity | None = next((word for word in _VERBOSITIES if word == text.get("verbosity")), None)
+    return word, text if word is None else {key: value for key, value in text.items() if key != "verbosity"}
 
 
 def _decode_text(text: JsonObject) -> tuple[dict[str, Any], JsonObject, JsonObject]:

@@ -15,6 +15,7 @@ from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.options import tier_word
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     by_item,
@@ -68,15 +69,19 @@ def encode_response(
 
 
 def encode_final_response(
-    head: Started, echo: JsonObject, output: list[JsonObject], finish: Finish, usage: Usage
+    head: Started, echo: JsonObject, output: list[JsonObject], finish: Finish, usage: Usage, tier: str | None
 ) -> JsonObject:
     """The response object of a finished response."""
     reason = _status_or_reason(finish, output)
     status = reason if reason in STATUSES else "incomplete"
     details = None if reason == status else {"reason": reason}
     response = encode_response(head, echo, status=status, output=output, usage=write_usage(usage))
-    completed = echo.get("completed_at") if status == "completed" else None
-    return {**response, "incomplete_details": details, "completed_at": completed}
+    return {
+        **response,
+        "incomplete_details": details,
+        "completed_at": echo.get("completed_at") if status == "completed" else None,
+        "service_tier": tier_word(tier, "default") or response["service_tier"],
+    }
 
 
 def _status_or_reason(finish: Finish, output: list[JsonObject]) -> str:
@@ -99,7 +104,7 @@ def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[Json
         if isinstance(part, Opaque):
             output += [part.data] if part.wire == NAME else []
             continue
-        item = encode_message(part) if isinstance(part, list) else _encode_item(part)
+        item = encode_message(part, is_answer=True) if isinstance(part, list) else _encode_item(part)
         if item is not None:
             output.append(_complete(item, response_id, len(output)))
     return output
@@ -192,7 +197,7 @@ class ResponsesStreamEncoder:
 
     def _finished(self, event: Finished) -> bytes:
         output = [self._output[index] for index in sorted(self._output)]
-        response = encode_final_response(self._head, self._echo, output, event.finish, event.usage)
+        response = encode_final_response(self._head, self._echo, output, event.finish, event.usage, event.service_tier)
         return self._event("incomplete" if response["status"] == "incomplete" else "completed", response=response)
 
     # Items ------------------------------------------------------------------------------------------------------------
@@ -281,7 +286,7 @@ class ResponsesStreamEncoder:
         return out + self._message_done(message) if message.over and not message.open else out
 
     def _text_done(self, part: _Part, text: Text) -> bytes:
-        content = part.item.content[part.content_index] = encode_output_text(text)
+        content = part.item.content[part.content_index] = encode_output_text(text, is_answer=True)
         rest = {key: value for key, value in content.items() if key not in ("type", "text", "refusal")}
         whole = {"refusal" if part.kind == "refusal" else "text": text.text}
         annotations = rest.get("annotations")
@@ -289,7 +294,8 @@ class ResponsesStreamEncoder:
             self._event("output_text.annotation.added", **self._place(part), annotation_index=i, annotation=annotation)
             for i, annotation in enumerate(annotations if is_list(annotations) else ())
         )
-        done = self._event(f"{part.kind}.done", **self._place(part), **whole, **_logprobs(part))
+        logprobs = {**_logprobs(part), **{key: rest[key] for key in ("logprobs",) if key in rest}}
+        done = self._event(f"{part.kind}.done", **self._place(part), **whole, **logprobs)
         return added + done + self._section(part, "done", text.text, **rest)
 
     def _end_message(self) -> bytes:
