@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.cli import terminal
-from dragoman.cli.commands.chat import Verbosity, answer
+from dragoman.cli.commands.chat import OutputLevel, answer
 from dragoman.cli.defaults import check_answer
 from dragoman.cli.input_files import strip_bom
 from dragoman.cli.translation import load_strict
@@ -100,7 +100,7 @@ class Conversation:
 
     def _send(self, text: str) -> None:
         messages = (*self._messages, user(*self._files, text))
-        verbosity: Verbosity = "answer" if self._quiet else "all"
+        verbosity: OutputLevel = "answer" if self._quiet else "all"
         turn = answer(self._model, messages, self._options, tools=self._tools, verbosity=verbosity)
         self._messages, self._files = list(turn.messages), ()
         if not self._quiet:

@@ -858,7 +858,7 @@ def test_parts_may_interleave() -> None:
         PartEnded(index=1, part=BREST),
         PartDelta(index=0, text="b"),
         PartEnded(index=0, part=Text(text="ab", extra=extra)),
-        Finished(finish=Finish(reason="tool_calls", raw="completed")),
+        Finished(service_tier="default", finish=Finish(reason="tool_calls", raw="completed")),
     ]
     encoder = SERVER.stream_encoder(Request())
     decoder = CLIENT.stream_decoder()

@@ -22,7 +22,7 @@ from dragoman.streaming import TextDelta, ThinkingDelta
 from dragoman.tools.events import ToolFinished
 from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user
 
-Verbosity: TypeAlias = Literal["all", "answer", "nothing"]
+OutputLevel: TypeAlias = Literal["all", "answer", "nothing"]
 MAX_TOOL_TEXT = 200
 """Characters shown of the arguments and the result of a tool."""
 
@@ -44,7 +44,7 @@ def run(arguments: Namespace, /) -> int:
         _note_demo(spec, quiet=arguments.quiet)
         return Conversation(registry, model, options, tools=tools, files=parts, quiet=arguments.quiet).run()
     _note_demo(spec, quiet=arguments.quiet)
-    verbosity: Verbosity = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
+    verbosity: OutputLevel = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
     turn = answer(model, (user(*parts),), options, tools=tools, verbosity=verbosity)
     if arguments.json:
         terminal.write(dump(turn.response).decode() + "\n")
@@ -73,7 +73,7 @@ def answer(
     /,
     *,
     tools: Sequence[Callable[..., Any]] = (),
-    verbosity: Verbosity = "all",
+    verbosity: OutputLevel = "all",
 ) -> ChatTurn:
     """Stream one answer: text to stdout; with verbosity "all", thinking and tool calls to stderr."""
     printer = _StreamPrinter(verbosity)
@@ -154,7 +154,7 @@ def _import_problem(error: BaseException, module: str, function: str) -> str:
 class _StreamPrinter:
     """Prints the items of a stream, and starts a new line between text, thinking and remarks."""
 
-    def __init__(self, verbosity: Verbosity) -> None:
+    def __init__(self, verbosity: OutputLevel) -> None:
         self._verbosity = verbosity
         self._is_thinking = False
         self._last = "\n"

@@ -24,7 +24,7 @@ from dragoman.types import (
 from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.openai_chat.parts import (
     encode_assistant,
@@ -127,17 +127,18 @@ class ChatStreamEncoder:
         if "annotations" in extra:
             delta["annotations"] = extra["annotations"]
         more: dict[str, Any] = {key: extra[key] for key in CITATIONS if key in extra}
-        if (logprobs := write_choice_logprobs([part])) is not None:
-            more["logprobs"] = logprobs
+        if isinstance(part, Text) and part.logprobs:
+            more["logprobs"] = write_choice_logprobs([part])
         return self._chunk(delta, **more) if delta or more else b""
 
     def _finished(self, event: Finished) -> bytes:
         tokens = write_usage(event.usage)
         finish_reason = encode_finish(event.finish, is_refused=self._is_refused)
         others = b"".join(self._other(index, choice) for index, choice in enumerate(event.other_choices, 1))
-        tier = without_none({"service_tier": tier_word(event.service_tier, "default")})
+        tier = {} if event.service_tier is None else {"service_tier": tier_word(event.service_tier, "default")}
         if not self._usage_chunk:
-            last = self._chunk({}, finish_reason, **tier, **({"usage": tokens} if tokens else {}))
+            more: dict[str, Any] = {**tier, **({"usage": tokens} if tokens else {})}
+            last = self._chunk({}, finish_reason, **more)
         else:
             usage_chunk: JsonObject = {**self._head, "choices": [], "usage": tokens, **tier}
             last = self._chunk({}, finish_reason) + encode_sse(encode_json(usage_chunk))
