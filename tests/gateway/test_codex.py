@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.gateway.app import App
+from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, GptSimulator, Simulator
 from tests.support.gateway.dialects import BASES, Seen, app_of, post, see
@@ -65,3 +66,141 @@ def test_a_trigger_in_a_stream_gives_one_item() -> None:
     events = frames(send(app_before(simulator), "/v1/responses", body).body)
     assert [event["type"] for event in events if event["type"].endswith(".done")] == ["response.output_item.done"]
     assert events[-1]["response"]["output"][0]["type"] == "compaction"
+
+
+# Stored responses -----------------------------------------------------------------------------------------------------
+
+KEYS = """
+[keys.alice]
+hash = "{}"
+[keys.bob]
+hash = "{}"
+"""
+
+
+def stored_response(app: App, **headers: str) -> dict[str, Any]:
+    body = {"model": "demo/any", "input": "hello", "instructions": "Be brief."}
+    response: dict[str, Any] = json.loads(send(app, "/v1/responses", body, **headers).body)
+    return response
+
+
+def test_a_stored_response_can_be_streamed_again() -> None:
+    app = app_of()
+    response = stored_response(app)
+    events = frames(get(app, f"/v1/responses/{response['id']}?stream=true").body)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["response"] == response
+    rest = frames(get(app, f"/v1/responses/{response['id']}?stream=true&starting_after=2").body)
+    assert rest == events[3:]
+    assert get(app, f"/v1/responses/{response['id']}?stream=true&starting_after=x").status == 400
+
+
+def test_the_input_of_a_response_comes_in_pages() -> None:
+    app = app_of()
+    call = {"type": "function_call", "call_id": "c1", "name": "tide", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "4.2 m"}
+    said = [*HISTORY, {"role": "developer", "content": "Be kind."}, call, result, {"role": "user", "content": "So?"}]
+    response = json.loads(send(app, "/v1/responses", {"model": "demo/any", "input": said}).body)
+    path = f"/v1/responses/{response['id']}/input_items"
+    page = json.loads(get(app, f"{path}?order=asc").body)
+    kinds = [item.get("role") or item["type"] for item in page["data"]]
+    assert kinds == ["user", "assistant", "system", "function_call", "function_call_output", "user"]
+    assert len({item["id"] for item in page["data"]}) == 6
+    first = json.loads(get(app, f"{path}?limit=2").body)
+    assert [item["id"] for item in first["data"]] == [item["id"] for item in page["data"]][:-3:-1]
+    assert first["has_more"]
+    rest = json.loads(get(app, f"{path}?after={first['last_id']}").body)
+    assert len(rest["data"]) == 4
+    assert not rest["has_more"]
+    last = json.loads(get(app, f"{path}?after={rest['last_id']}").body)
+    assert (last["data"], last["first_id"]) == ([], "")
+    for query in ("limit=0", "limit=x", "order=up", "after=nothing"):
+        assert get(app, f"{path}?{query}").status == 400
+    assert get(app, "/v1/responses/resp_none/input_items").status == 404
+
+
+def test_a_complete_response_cannot_be_cancelled() -> None:
+    app = app_of()
+    response = stored_response(app)
+    seen = send(app, f"/v1/responses/{response['id']}/cancel", {})
+    assert (seen.status, "Cannot cancel" in seen.body.decode()) == (400, True)
+    assert send(app, "/v1/responses/resp_none/cancel", {}).status == 404
+
+
+def test_an_item_reference_stands_for_its_item() -> None:
+    simulator = GptSimulator("4.2 m", "Yes.")
+    app = app_before(simulator)
+    first = {"model": simulator.spec, "input": "How high is the tide?"}
+    output = json.loads(send(app, "/v1/responses", first).body)["output"]
+    references = [{"type": "item_reference", "id": item["id"]} for item in output]
+    again = [*HISTORY[:1], *references, {"role": "user", "content": "Sure?"}]
+    seen = send(app, "/v1/responses", {"model": simulator.spec, "input": again})
+    assert seen.status == 200, seen.body
+    sent = json.loads(simulator.bodies[1])["input"]
+    assert [item.get("role") or item["type"] for item in sent] == ["user", "reasoning", "assistant", "user"]
+    assert (simulator.refusals, simulator.losses) == ([], [])
+
+
+def test_an_item_reference_of_our_own_id_stands_for_its_item() -> None:
+    simulator = ClaudeSimulator("4.2 m", "Yes.")
+    app = app_before(simulator)
+    body = {"model": simulator.spec, "input": "How high is the tide?", "reasoning": {"effort": "none"}}
+    output = json.loads(send(app, "/v1/responses", body).body)["output"]
+    input = [*HISTORY[:1], {"id": output[0]["id"]}, {"role": "user", "content": "Sure?"}]
+    assert send(app, "/v1/responses", {**body, "input": input}).status == 200
+    assert [message["role"] for message in json.loads(simulator.bodies[1])["messages"]] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("id", ["msg_unknown", "msg_dragoman_resp_unknown_0"])
+def test_an_unknown_item_reference_is_refused(id: str) -> None:
+    seen = send(app_of(), "/v1/responses", {"model": "demo/any", "input": [{"type": "item_reference", "id": id}]})
+    assert seen.status == 400
+    assert json.loads(seen.body)["error"]["param"] == "input"
+
+
+def test_no_key_sees_what_another_key_stored() -> None:
+    alice, bob = new_key(), new_key()
+    app = app_of(KEYS.format(alice[1], bob[1]))
+    response = stored_response(app, authorization=f"Bearer {alice[0]}")
+    other = f"Bearer {bob[0]}"
+    path = f"/v1/responses/{response['id']}"
+    for tail in ("", "?stream=true", "/input_items"):
+        assert get(app, path + tail, authorization=other).status == 404
+        assert get(app, path + tail, authorization=f"Bearer {alice[0]}").status == 200
+    assert send(app, f"{path}/cancel", {}, authorization=other).status == 404
+    reference = [{"type": "item_reference", "id": response["output"][0]["id"]}]
+    for body in ({"input": reference}, {"input": "So?", "previous_response_id": response["id"]}):
+        assert send(app, "/v1/responses", {"model": "demo/any", **body}, authorization=other).status == 400
+        own = send(app, "/v1/responses", {"model": "demo/any", **body}, authorization=f"Bearer {alice[0]}")
+        assert own.status == 200
+
+
+def test_a_prompt_template_is_refused_where_nobody_has_it() -> None:
+    prompt = {"id": "pmpt_1"}
+    claude = ClaudeSimulator()
+    seen = send(app_before(claude), "/v1/responses", {"model": claude.spec, "input": "hello", "prompt": prompt})
+    assert seen.status == 400
+    assert json.loads(seen.body)["error"]["param"] == "prompt"
+    gpt = GptSimulator()
+    seen = send(app_before(gpt), "/v1/responses", {"model": gpt.spec, "input": "hello", "prompt": prompt})
+    assert seen.status == 200
+    assert json.loads(gpt.bodies[0])["prompt"] == prompt
+
+
+def test_a_token_count_has_the_stored_conversation() -> None:
+    app = app_of()
+    response = stored_response(app)
+    path, body = "/v1/responses/input_tokens", {"model": "demo/any", "input": "hello"}
+    alone = json.loads(send(app, path, body).body)["input_tokens"]
+    both = json.loads(send(app, path, {**body, "previous_response_id": response["id"]}).body)["input_tokens"]
+    assert both > alone
+    unknown = send(app, path, {**body, "previous_response_id": "resp_unknown"})
+    assert unknown.status == 400
+
+
+# WebSocket ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_websocket_is_answered_with_426_at_once() -> None:
+    seen = get(app_of(), "/v1/responses", upgrade="websocket", connection="Upgrade")
+    assert seen.status == 426

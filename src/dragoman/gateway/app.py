@@ -24,7 +24,15 @@ from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.endpoints import run_endpoint
-from dragoman.gateway.errors import Busy, NoRoute, Stopping, WrongMethod, to_client_error, to_dragoman_error
+from dragoman.gateway.errors import (
+    Busy,
+    NoRoute,
+    NoWebSocket,
+    Stopping,
+    WrongMethod,
+    to_client_error,
+    to_dragoman_error,
+)
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
@@ -136,6 +144,8 @@ class App:
     async def _answer(self, context: RequestContext, read: ReadBody | None) -> GatewayResponse:
         if (response := preflight(context.http, context.runtime)) is not None:
             return response
+        if context.http.headers.get("upgrade", "").lower() == "websocket":
+            raise NoWebSocket("WebSocket is not supported; send the request as POST")
         endpoint = self._find(context)
         check_browser(context.http, context.runtime)
         if not endpoint.is_public:

@@ -81,9 +81,16 @@ class ResponseStore:
         self._store = store
         self._ttl = ttl
 
-    async def save(self, owner: str | None, id: str, response: StoredResponse, /) -> None:
-        """Store a response."""
+    async def save(self, owner: str | None, id: str, response: StoredResponse, /, *, items: Sequence[str] = ()) -> None:
+        """Store a response. `items` are the ids of its items that do not name it."""
         await self._store.write(_store_key("response", owner, id), dump(response), ttl=self._ttl, expects=ANY)
+        for item in items:
+            await self._store.write(_store_key("item", owner, item), id.encode(), ttl=self._ttl, expects=ANY)
+
+    async def response_of_item(self, owner: str | None, item: str, /) -> str | None:
+        """The id of the response that has this item; None if it is unknown."""
+        entry = await self._store.read(_store_key("item", owner, item))
+        return None if entry is None else entry.value.decode()
 
     async def load(self, owner: str | None, id: str, /) -> StoredResponse | None:
         """A stored response; None if the owner has none with this id."""

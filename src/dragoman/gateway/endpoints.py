@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 from dragoman.engine import endpoints
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
+from dragoman.errors import InvalidRequest
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.errors import NotStored
@@ -16,6 +17,7 @@ from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, user
 from dragoman.wires.base import Wire
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
+    CancelResponse,
     CountTokens,
     DropResponse,
     Embed,
@@ -25,6 +27,7 @@ from dragoman.wires.common.server_endpoints import (
     ListModels,
     ShowModel,
     StaticDocument,
+    StoredResponse,
 )
 
 T = TypeVar("T")
@@ -49,9 +52,10 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
         case Embed():
             return await _embed(context, endpoint_request)
         case FetchResponse(id=id):
-            if (stored := await runtime.responses.load(context.owner, id)) is None:
-                raise NotStored(f"no stored response {id[:200]!r}")
-            return stored
+            return await _stored_response(context, id)
+        case CancelResponse(id=id):
+            await _stored_response(context, id)
+            raise InvalidRequest("Cannot cancel a synchronous response: it is complete.", param="id")
         case DropResponse(id=id):
             if not await runtime.responses.delete(context.owner, id):
                 raise NotStored(f"no stored response {id[:200]!r}")
@@ -60,10 +64,16 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             return None
 
 
+async def _stored_response(context: RequestContext, id: str) -> StoredResponse:
+    if (stored := await context.runtime.responses.load(context.owner, id)) is None:
+        raise NotStored(f"no stored response {id[:200]!r}")
+    return stored
+
+
 async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     cast("Wire", context.wire).server.check(body.model, body.request)
     target, options = _choose_target(context, body.model)
-    request = await context.restored(body.request, target)
+    request = await context.restored(await context.load_stored(body.request), target)
     # The prompt is not sent to a model, so it is not counted as used.
     plan = endpoints.count_or_estimate(request, target, options)
     count = await _run(context, "count_tokens", Request(), plan, _no_usage)

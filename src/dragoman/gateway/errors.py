@@ -51,6 +51,12 @@ class UnknownPreviousResponse(RequestError):
         super().__init__(message, code="previous_response_not_found")
 
 
+class NoWebSocket(RequestError):
+    """A client asked for a WebSocket; the status lets it try plain HTTP at once."""
+
+    http_status = 426
+
+
 class NoModelNamed(RequestError):
     """The request names neither a model nor a tier, and there is no default tier."""
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
 from dragoman.engine.failover import Chain, ChainOptions, weighted_order
-from dragoman.errors import StoreDown, redact
+from dragoman.errors import InvalidRequest, StoreDown, redact
 from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders
@@ -34,7 +34,7 @@ from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.limits import check_size
 from dragoman.targets.target import Target
-from dragoman.types import Finish, Message, Notice, Request, Response, Tool, Usage
+from dragoman.types import Finish, JsonObject, Message, Notice, Request, Response, Tool, Usage
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.server_endpoints import StoredResponseQuery
@@ -155,7 +155,7 @@ class RequestContext:
             self.tool_ids = ToolCallIds(known, in_extra=self.conversation_id is None)
             request = self.tool_ids.to_provider(request)
         if wire.stored_conversations is not None:
-            request = await self._load_previous(request)
+            request = await self.load_stored(request)
         self.request = request
         if any(message.role == "assistant" for message in request.messages):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
@@ -171,20 +171,49 @@ class RequestContext:
             options = replace(options, order="in_order")
         return TargetChoice(tuple(order_targets(targets, self.conversation, choice.tier)), options, choice.tier)
 
-    async def _load_previous(self, request: Request) -> Request:
-        """The request with the stored messages that it continues from."""
+    async def load_stored(self, request: Request, /) -> Request:
+        """The request with the stored items and messages that it continues from."""
         stored_conversations = cast("Wire", self.wire).stored_conversations
         if stored_conversations is None:
             return request
         self.response_id = stored_conversations.PREFIX + secrets.token_hex(24)
         self._stored, request = stored_conversations.split(request, self.http.body)
+        if self._stored.references:
+            items = {id: await self._load_item(id) for id in self._stored.references}
+            self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items))
+            _, request = cast("Wire", self.wire).server.decode_request(self.http)
+            self._stored, request = stored_conversations.split(request, self.http.body)
         self.notices = self._stored.notices
+        if (field := self._stored.needs_own_wire) is not None:
+            self._keep_own_wire(field)
         if (id := self._stored.previous_id) is None:
             return request
         previous = await self.runtime.responses.load(self.owner, id)
         if previous is None:
             raise UnknownPreviousResponse(f"previous_response_id must be the id of a stored response, got {id[:200]!r}")
         return stored_conversations.join(previous, request)
+
+    async def _load_item(self, id: str) -> JsonObject:
+        """A stored item by its id."""
+        stored_conversations = cast("Wire", self.wire).stored_conversations
+        if stored_conversations is not None:
+            responses = self.runtime.responses
+            response_id = stored_conversations.response_of(id) or await responses.response_of_item(self.owner, id)
+            stored = None if response_id is None else await responses.load(self.owner, response_id)
+            for item in () if stored is None else stored_conversations.items(stored):
+                if item.get("id") == id:
+                    return item
+        raise InvalidRequest(f"Item with id {id[:200]!r} not found.", param="input")
+
+    def _keep_own_wire(self, field: str) -> None:
+        """Keep the targets of the client's own wire: no other one can honour the field."""
+        name = cast("Wire", self.wire).name
+        targets = tuple(target for target in self.choice.targets if target.wire == name)
+        if not targets:
+            raise InvalidRequest(
+                f"{field} must be left out for {self.model!r}: only a provider of {name} has it", param=field
+            )
+        self.choice = replace(self.choice, targets=targets)
 
     def plan(self) -> Plan[Response]:
         """The chain of targets. Ollama's empty "load model" request is answered without a call."""
@@ -256,7 +285,9 @@ class RequestContext:
         if self._stored.store and stored_conversations is not None and response.id is not None:
             try:
                 stored = stored_conversations.record(self.request, response)
-                await runtime.responses.save(self.owner, response.id, stored)
+                items = [str(item.get("id")) for item in stored_conversations.items(stored)]
+                foreign = [id for id in items if stored_conversations.response_of(id) is None]
+                await runtime.responses.save(self.owner, response.id, stored, items=foreign)
             except StoreDown:
                 why = "the store is down, so the response is not stored"
                 notices += (Notice(kind="dropped", what="store", why=why),)

@@ -59,6 +59,14 @@ def test_a_target_is_asked_for_a_summary() -> None:
     assert asked.tool_choice == "none"
 
 
+def test_calls_in_the_history_have_a_tool() -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "tide", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "4.2 m"}
+    request = HOOKS.summary_request(compact({"model": "m", "input": [ASK, call, result]}))
+    assert [tool.name for tool in request.tools if isinstance(tool, Tool)] == ["tide"]
+    assert request.tool_choice == "none"
+
+
 def test_a_summary_comes_back_as_text_of_the_user() -> None:
     answer = Response(id="resp_1", message=assistant(" Of tides. "), finish=Finish(reason="length"))
     response = HOOKS.to_compaction(answer)

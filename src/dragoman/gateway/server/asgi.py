@@ -15,6 +15,8 @@ from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpRequest
 
+NO_WEBSOCKET = 426
+"""The status at which Codex sends its requests as POST instead."""
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
 AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
@@ -37,6 +39,9 @@ class Asgi:
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
+        elif "websocket.http.response" in scope.get("extensions", ()):
+            await send({"type": "websocket.http.response.start", "status": NO_WEBSOCKET, "headers": []})
+            await send({"type": "websocket.http.response.body", "body": b""})
         else:
             await send({"type": "websocket.close", "code": 1000})
 

@@ -68,6 +68,14 @@ class FetchResponse(msgspec.Struct, frozen=True):
     """Fetch a stored response. The result is a `StoredResponse`."""
 
     id: str
+    options: Any = None
+    """What `encode` needs to know: which part of the response the client wants, and in which form."""
+
+
+class CancelResponse(msgspec.Struct, frozen=True):
+    """Cancel a response. Every stored response is complete, so the result is always an error."""
+
+    id: str
 
 
 class DropResponse(msgspec.Struct, frozen=True):
@@ -97,7 +105,7 @@ class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EndpointRequest: TypeAlias = (
-    ListModels | ShowModel | CountTokens | Embed | FetchResponse | DropResponse | StaticDocument
+    ListModels | ShowModel | CountTokens | Embed | FetchResponse | CancelResponse | DropResponse | StaticDocument
 )
 EndpointResult: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | StoredResponse | None
 
@@ -122,7 +130,11 @@ class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What a request wants of stored responses: which one it continues from, and whether its own is stored."""
 
     previous_id: str | None = None
+    references: tuple[str, ...] = ()
+    """The ids of stored items that stand for themselves in the request."""
     store: bool = False
+    needs_own_wire: str | None = None
+    """A field that only a provider of the same wire can honour."""
     notices: tuple[Notice, ...] = ()
 
 
@@ -134,6 +146,18 @@ class StoredConversations(Protocol):
 
     def split(self, request: Request, body: bytes, /) -> tuple[StoredResponseQuery, Request]:
         """The query of a request, and the request without it. `extra` gets the fields that responses repeat."""
+        ...
+
+    def response_of(self, item_id: str, /) -> str | None:
+        """The id of the response that an item belongs to, if the id of the item tells."""
+        ...
+
+    def items(self, stored: StoredResponse, /) -> list[JsonObject]:
+        """The items of a stored response."""
+        ...
+
+    def insert_items(self, body: bytes, items: dict[str, JsonObject], /) -> bytes:
+        """The body of a request with stored items in place of the references to them."""
         ...
 
     def note_completed(self, request: Request, at: int, /) -> None:

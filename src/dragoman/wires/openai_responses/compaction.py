@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import Finish, Message, Opaque, Request, Response, user
+from dragoman.types import Finish, Message, Opaque, Request, Response, Tool, user
 from dragoman.types.data_urls import encode_base64
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
@@ -38,12 +38,13 @@ class ResponsesCompaction:
         return bool(request.messages) and any(_is_trigger(part) for part in request.messages[-1].parts)
 
     def summary_request(self, request: Request, /) -> Request:
-        """The conversation with a request for a summary at its end. The tools stay: the history has their calls."""
+        """The conversation with a request for a summary at its end, with tools for the calls in it."""
         last = request.messages[-1]
         parts = tuple(part for part in last.parts if not _is_trigger(part))
         turns = (*request.messages[:-1], *((replace(last, parts=parts),) if parts else ()), user(PROMPT))
-        choice = "none" if request.tools else None
-        return replace(request, messages=turns, tool_choice=choice, schema=None, stream=False)
+        tools = request.tools or _tools_of(turns)
+        choice = "none" if tools else None
+        return replace(request, messages=turns, tools=tools, tool_choice=choice, schema=None, stream=False)
 
     def to_compaction(self, response: Response, /) -> Response:
         """The answer of a target that was asked for a summary, as a compaction item."""
@@ -51,6 +52,12 @@ class ResponsesCompaction:
         data = {"type": ITEM, "id": make_item_id("cmp", response.id, 0), "encrypted_content": content}
         message = Message(role="assistant", parts=(Opaque(wire=NAME, data=data),))
         return replace(response, message=message, finish=Finish(reason="stop"))
+
+
+def _tools_of(turns: tuple[Message, ...]) -> tuple[Tool, ...]:
+    """A tool for each name in the history: some targets refuse calls of tools that are not defined (seen 2026-11)."""
+    names = dict.fromkeys(call.name for turn in turns for call in turn.tool_calls)
+    return tuple(Tool(name=name, parameters={"type": "object", "properties": {}}) for name in names)
 
 
 def _is_trigger(part: object) -> bool:

@@ -1,14 +1,20 @@
-"""`previous_response_id` and `store`: requests that continue from a stored response."""
+"""`previous_response_id`, `item_reference` and `store`: requests that continue from what is stored."""
 
+import re
+from collections.abc import Iterator
+
+import msgspec
 from msgspec.structs import replace
 
-from dragoman.types import Message, Notice, Opaque, Part, Request, Response, ToolResult
+from dragoman.types import JsonObject, Message, Notice, Opaque, Part, Request, Response, ToolResult
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import system_texts
+from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.server_endpoints import StoredResponse, StoredResponseQuery
+from dragoman.wires.openai_responses.item_lists import output_items
 from dragoman.wires.openai_responses.request_echo import ECHO, read_echo
-from dragoman.wires.openai_responses.schema import NAME
-from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result
+from dragoman.wires.openai_responses.schema import NAME, OWN_ITEM
+from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result, item_kind
 
 _FIELDS = frozenset({"background", "previous_response_id", "store"})
 _NO_BACKGROUND = Notice(
@@ -29,10 +35,24 @@ class PreviousResponse:
         others = {name: data for name, data in request.extra.items() if name != NAME}
         query = StoredResponseQuery(
             previous_id=previous if isinstance(previous, str) else None,
+            references=tuple(dict.fromkeys(_references(request))),
             store=extra.get("store") is not False,
+            needs_own_wire="prompt" if extra.get("prompt") else None,
             notices=(_NO_BACKGROUND,) if extra.get("background") else (),
         )
         return query, replace(request, extra={**others, **rest, ECHO: read_echo(body)})
+
+    def response_of(self, item_id: str, /) -> str | None:
+        match = re.fullmatch(OWN_ITEM, item_id)
+        return match["response"] if match else None
+
+    def items(self, stored: StoredResponse, /) -> list[JsonObject]:
+        return output_items(stored)
+
+    def insert_items(self, body: bytes, items: dict[str, JsonObject], /) -> bytes:
+        data = msgspec.json.decode(body, type=JsonObject)
+        data["input"] = [items.get(item.get("id"), item) if _is_reference(item) else item for item in data["input"]]
+        return encode_json(data)
 
     def note_completed(self, request: Request, at: int, /) -> None:
         """Only the gateway has a clock; the fields that the response repeats belong to this request alone."""
@@ -54,6 +74,17 @@ class PreviousResponse:
         system = (Message(role="system", parts=(text,)) for text in system_texts(request) if NAME in text.extra)
         echo = Request(extra=make_extra(ECHO, wire_extra(request.extra, ECHO)))
         return StoredResponse(messages=(*system, *request.messages, response.message), response=response, request=echo)
+
+
+def _references(request: Request) -> Iterator[str]:
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, Opaque) and part.wire == NAME and _is_reference(part.data):
+                yield str(part.data.get("id"))
+
+
+def _is_reference(item: JsonObject) -> bool:
+    return item_kind(item) == "item_reference"
 
 
 def _is_result(part: Part) -> bool:

@@ -183,12 +183,12 @@ class _Conversation:
 
     def read(self, input: str | list[JsonObject]) -> None:
         items: list[JsonObject] = [{"role": "user", "content": input}] if isinstance(input, str) else input
-        self._is_stateful = self._is_stateful or any(_kind(item) == "item_reference" for item in items)
+        self._is_stateful = self._is_stateful or any(item_kind(item) == "item_reference" for item in items)
         for i, item in enumerate(items):
             self._item(item, f"input[{i}]")
 
     def _item(self, item: JsonObject, where: str) -> None:
-        kind = _kind(item)
+        kind = item_kind(item)
         if kind == "message":
             self._message(item, where)
         elif kind in RESULT_TYPES and (item.get("call_id") is not None or not item.get("name")):
@@ -253,7 +253,7 @@ class _Conversation:
             self._append("tool", result)
 
 
-def _kind(item: JsonObject) -> str:
+def item_kind(item: JsonObject) -> str:
     """The type of an item; messages and references may omit it."""
     return type_of(item) or ("message" if "role" in item or "id" not in item else "item_reference")
 

@@ -1,7 +1,12 @@
 """Stored responses and token counts for clients of the Responses API."""
 
-from dragoman.http import HttpResponse
+from typing import NamedTuple
+from urllib.parse import parse_qs
+
+from dragoman.events import to_events
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.wires.common.server_endpoints import (
+    CancelResponse,
     DropResponse,
     FetchResponse,
     Route,
@@ -11,23 +16,59 @@ from dragoman.wires.common.server_endpoints import (
     json_response,
     path_parameter,
 )
+from dragoman.wires.openai_responses.item_lists import Page, input_items, whole_number
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
 
 _FETCH = Route(method="GET", path="/v1/responses/{id}")
 _DROP = Route(method="DELETE", path="/v1/responses/{id}")
+_ITEMS = Route(method="GET", path="/v1/responses/{id}/input_items")
+_CANCEL = Route(method="POST", path="/v1/responses/{id}/cancel")
 
 
-def _encode_stored(_: FetchResponse, stored: StoredResponse) -> HttpResponse:
-    return OpenAIResponsesServer().encode_body(stored.response, stored.request)
+class _Replay(NamedTuple):
+    """Whether the client wants a stored response as a stream, and after which event."""
+
+    is_stream: bool
+    after: int
+
+
+def _decode_fetch(http: HttpRequest) -> FetchResponse:
+    query = parse_qs(http.path.partition("?")[2])
+    is_stream = query.get("stream", ["false"])[-1].lower() == "true"
+    return FetchResponse(path_parameter(_FETCH, http), _Replay(is_stream, whole_number(query, "starting_after", -1)))
+
+
+def _encode_stored(request: FetchResponse, stored: StoredResponse) -> HttpResponse:
+    server = OpenAIResponsesServer()
+    replay: _Replay = request.options
+    if not replay.is_stream:
+        return server.encode_body(stored.response, stored.request)
+    encoder = server.stream_encoder(stored.request)
+    frames = [frame for event in to_events(stored.response) for frame in encoder.feed(event).split(_END) if frame]
+    # Each frame is one event, and the events are numbered from 0.
+    body = b"".join(frame + _END for frame in frames[replay.after + 1 :])
+    return HttpResponse(headers={"content-type": encoder.content_type}, body=body)
+
+
+_END = b"\n\n"
 
 
 def _encode_deleted(request: DropResponse, _: None) -> HttpResponse:
     return json_response({"id": request.id, "object": "response", "deleted": True})
 
 
+def _encode_input_items(request: FetchResponse, stored: StoredResponse) -> HttpResponse:
+    page: Page = request.options
+    return page.encode(input_items(stored))
+
+
 SERVER_ENDPOINTS = (
-    ServerEndpoint(_FETCH, lambda http: FetchResponse(path_parameter(_FETCH, http)), _encode_stored),
+    ServerEndpoint(_FETCH, _decode_fetch, _encode_stored),
     ServerEndpoint(_DROP, lambda http: DropResponse(path_parameter(_DROP, http)), _encode_deleted),
+    ServerEndpoint(_ITEMS, lambda http: FetchResponse(path_parameter(_ITEMS, http), Page(http)), _encode_input_items),
+    ServerEndpoint(
+        _CANCEL, lambda http: CancelResponse(path_parameter(_CANCEL, http)), lambda _, result: json_response(result)
+    ),
     count_tokens_endpoint(
         Route(method="POST", path="/v1/responses/input_tokens"),
         OpenAIResponsesServer().decode_request,
