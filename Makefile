@@ -37,11 +37,12 @@ SOURCES   = $(LAYERS) vocabulary helpers wires targets)
 RECORDED := tests/corpus tests/cli/test_translation.py
 GATEWAY  := tests/gateway
 BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
-REST     := tests/engine tests/io tests/agents tests/tools tests/testing tests/demo tests/cli $(EDGE)
+IO       := tests/io tests/cli
+REST     := tests/engine tests/agents tests/tools tests/testing tests/demo $(EDGE)
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pure laws fast recordings gateway browser rest demo serve bench bench-gateway \
+.PHONY: help test check lint mypy pyright pure laws fast recordings gateway browser io rest demo serve bench bench-gateway \
         bench-resilience soak fuzz format dist clean
 
 help:
@@ -50,7 +51,7 @@ help:
 
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target rest gateway pure browser laws mypy pyright recordings lint
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target gateway io pure rest browser laws mypy pyright recordings lint
 	@echo 'All checks passed.'
 else
 test: $(VENV)/.dev
@@ -89,8 +90,11 @@ gateway: $(VENV)/.dev
 browser: $(VENV)/.dev
 	$(UNIT) $(BROWSER)
 
+io: $(VENV)/.dev
+	$(UNIT) $(IO) $(addprefix --ignore=,$(RECORDED))
+
 rest: $(VENV)/.dev
-	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(RECORDED) $(wildcard tests/tools/test_[dr]*.py))
+	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(wildcard tests/tools/test_[dr]*.py))
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py

@@ -374,13 +374,13 @@ def test_a_cancelled_run_leaves_nothing_behind_and_its_result_in_hand() -> None:
 
     async def main() -> tuple[int, Result[str], list[str]]:
         agent = Agent(Scripted((call(), ToolCall(id="call_2", name="hangs"))).model(), tools=[tide, hangs])
-        kept: list[Result[str]] = []
+        stored: list[Result[str]] = []
 
         async def work() -> None:
             try:
                 await agent.arun("?")
             except asyncio.CancelledError as error:
-                kept.append(vars(error)["result"])
+                stored.append(vars(error)["result"])
                 raise
 
         running = asyncio.create_task(work())
@@ -388,7 +388,7 @@ def test_a_cancelled_run_leaves_nothing_behind_and_its_result_in_hand() -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        return len(asyncio.all_tasks()), kept[0], ended
+        return len(asyncio.all_tasks()), stored[0], ended
 
     tasks, result, closed = asyncio.run(main())
     assert tasks == 1

@@ -380,8 +380,8 @@ def test_empty_retries_are_not_steps() -> None:
 
 
 def test_what_was_said_before_serves_when_nothing_is_said_at_the_end() -> None:
-    said = Response(message=assistant(LONG, call()), finish=Finish(reason="tool_calls"))
-    assert run(ScriptedModel(said, *[EmptyResponse("blank")] * 4)).output == LONG
+    written = Response(message=assistant(LONG, call()), finish=Finish(reason="tool_calls"))
+    assert run(ScriptedModel(written, *[EmptyResponse("blank")] * 4)).output == LONG
 
 
 def test_a_short_earlier_text_is_not_the_output() -> None:
@@ -497,9 +497,9 @@ def test_steering_that_fails_is_told_and_harmless() -> None:
 
 
 def test_the_last_text_is_the_output() -> None:
-    said = Response(message=assistant(LONG, call()), finish=Finish(reason="tool_calls"))
-    assert run(ScriptedModel(said, "See above.")).output == "See above."
-    assert run(ScriptedModel(said, "4.2 m")).output == "4.2 m"
+    written = Response(message=assistant(LONG, call()), finish=Finish(reason="tool_calls"))
+    assert run(ScriptedModel(written, "See above.")).output == "See above."
+    assert run(ScriptedModel(written, "4.2 m")).output == "4.2 m"
 
 
 def test_a_typed_output_is_read_from_the_last_text() -> None:

@@ -33,7 +33,7 @@ HOME = {
 ANSWERED = [exchange for exchange in exchanges() if exchange.status < 400]
 REFUSED = [exchange for exchange in exchanges() if exchange.status >= 400]
 STREAMED = [exchange for exchange in ANSWERED if exchange.streamed]
-ASKED = [exchange for exchange in exchanges() if exchange.request is not None]
+QUESTION = [exchange for exchange in exchanges() if exchange.request is not None]
 
 
 @grouped(by_folder(ANSWERED))
@@ -152,7 +152,7 @@ def test_a_cut_stream_is_truncated_or_a_prefix(exchange: Exchange) -> None:
         assert cut_error is not None or (error is None and events == whole)
 
 
-@grouped(by_folder(ASKED))
+@grouped(by_folder(QUESTION))
 def test_a_request_survives(exchange: Exchange) -> None:
     assert exchange.request is not None
     wire = wires.get(exchange.wire)
@@ -173,7 +173,7 @@ def test_a_request_survives(exchange: Exchange) -> None:
     assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
 
 
-@grouped(by_folder(ASKED))
+@grouped(by_folder(QUESTION))
 def test_a_request_is_taken_by_every_wire_or_refused_with_a_reason(exchange: Exchange) -> None:
     if exchange.status in (400, 404, 422):
         return

@@ -27,7 +27,7 @@ from tests.support.gateway.dialects import app_of, error_of, hello, request_of, 
 from tests.support.gateway.live import record
 
 DIALECTS = tuple(wires.NAMES)
-FAREWELLS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
+ENDINGS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
 WORDS = "one two three"
 SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 """Bytes of the words and a bit of what follows them, as the provider streams them."""
@@ -104,7 +104,7 @@ def test_a_cut_stream_never_ends_as_if_it_were_whole(dialect: str, line: CloseAf
     with FaultyServer(line) as upstream:
         seen = see(app_of(record("up", upstream.base_url())), request_of(dialect, "up/m", request))
     assert b"one" in seen.body
-    assert not any(farewell in seen.body for farewell in FAREWELLS)
+    assert not any(ending in seen.body for ending in ENDINGS)
     assert error_of(dialect, request, seen) is not None
 
 

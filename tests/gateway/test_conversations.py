@@ -16,7 +16,7 @@ from tests.support.gateway.redis_server import RedisServer
 NATIVE = "/native/v1/chat/completions"
 MANY = 50
 TOOL = {"type": "function", "function": {"name": "tide", "description": "x", "parameters": {"type": "object"}}}
-ASKED = {"role": "user", "content": "When?"}
+QUESTION = {"role": "user", "content": "When?"}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def apart(redis: RedisServer) -> str:
 
 
 def ask(gateway: Gateway, *messages: Any, conversation: str | None = "c1", model: str = "up/m") -> tuple[int, Any]:
-    body = {"model": model, "messages": [ASKED, *messages], "tools": [TOOL], "conversation_id": conversation}
+    body = {"model": model, "messages": [QUESTION, *messages], "tools": [TOOL], "conversation_id": conversation}
     status, _, answer = gateway.post(NATIVE, body)
     return status, json.loads(answer)
 
@@ -93,7 +93,7 @@ def test_a_pin_survives_a_gateway_that_is_killed(tmp_path: Path) -> None:
 
 
 def target_of(gateway: Gateway, conversation: str) -> str:
-    body = {"tier": "simple", "messages": [ASKED], "conversation_id": conversation}
+    body = {"tier": "simple", "messages": [QUESTION], "conversation_id": conversation}
     return gateway.post(NATIVE, body)[1]["x-dragoman-target"]
 
 

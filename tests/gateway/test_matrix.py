@@ -177,11 +177,11 @@ def test_a_whole_stream_says_its_farewell(pair: Pair) -> None:
 @pytest.mark.parametrize("pair", STREAMS, ids=str)
 def test_a_stream_is_written_as_it_comes(pair: Pair) -> None:
     (turn,) = talk(pair, "text")
-    words, farewell = (
+    words, ending = (
         next(index for index, write in enumerate(turn.seen.writes) if word in write)
         for word in (b"At six.", END_MARKERS[pair.client][-1])
     )
-    assert words < farewell
+    assert words < ending
 
 
 def cuts(wire: str) -> dict[str, tuple[ScriptLine, DragomanError]]:

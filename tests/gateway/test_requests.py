@@ -82,7 +82,7 @@ CHAT, MESSAGES, RESPONSES, GOOGLE = (
     "/v1/responses",
     "/v1beta/models/demo/any:generateContent",
 )
-ASKED: dict[str, dict[str, Any]] = {
+QUESTION: dict[str, dict[str, Any]] = {
     CHAT: {"model": "demo/any", "messages": HELLO},
     MESSAGES: {"model": "demo/any", "messages": HELLO, "max_tokens": 99},
     RESPONSES: {"model": "demo/any", "input": "hello"},
@@ -93,11 +93,11 @@ ASKED: dict[str, dict[str, Any]] = {
 
 def ask(path: str, **fields: Any) -> Seen:
     """A sound request but for some fields; None leaves one out."""
-    body = {name: value for name, value in {**ASKED[path], **fields}.items() if value is not None}
+    body = {name: value for name, value in {**QUESTION[path], **fields}.items() if value is not None}
     return see(app_of('[tiers.simple]\nmodels = ["demo/any"]\n'), post(path, json.dumps(body).encode()))
 
 
-@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("path", QUESTION)
 def test_a_sound_request_is_answered(path: str) -> None:
     assert ask(path).status == 200
 
@@ -276,7 +276,7 @@ OWN: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("dialect", OWN)
 def test_what_only_one_dialect_says_reaches_its_own_wire_or_is_told_of(dialect: str, wire: str) -> None:
     path, fields = OWN[dialect]
-    body = {**ASKED.get(path, {"model": "m", "messages": HELLO}), **fields}
+    body = {**QUESTION.get(path, {"model": "m", "messages": HELLO}), **fields}
     http = HttpRequest(method="POST", path=path, body=json.dumps(body).encode())
     target = Target(provider="up", model="m", wire=wire, base_url="http://up.invalid/v1")
     sent = wires.get(wire).client.encode_request(wires.get(dialect).server.decode_request(http)[1], target)
@@ -329,9 +329,9 @@ def test_an_answer_in_the_background_is_given_at_once() -> None:
 # Tokens and vectors --------------------------------------------------------------------------------------------------
 
 COUNTS = {
-    "/v1/messages/count_tokens": ("input_tokens", ASKED[MESSAGES]),
-    "/v1/responses/input_tokens": ("input_tokens", ASKED[RESPONSES]),
-    "/v1beta/models/demo/any:countTokens": ("totalTokens", ASKED[GOOGLE]),
+    "/v1/messages/count_tokens": ("input_tokens", QUESTION[MESSAGES]),
+    "/v1/responses/input_tokens": ("input_tokens", QUESTION[RESPONSES]),
+    "/v1beta/models/demo/any:countTokens": ("totalTokens", QUESTION[GOOGLE]),
 }
 
 
@@ -345,7 +345,7 @@ def test_tokens_are_estimated_where_a_provider_counts_none(path: str) -> None:
 
 def count_before(line: RawResponse, **fields: Any) -> Seen:
     """A question for tokens whose provider answers with that."""
-    body = {**ASKED[MESSAGES], "model": "up/m", **fields}
+    body = {**QUESTION[MESSAGES], "model": "up/m", **fields}
     return ask_upstream("anthropic", line, post("/v1/messages/count_tokens", json.dumps(body).encode()))
 
 

@@ -58,11 +58,11 @@ def raw(status: int) -> RawResponse:
     return RawResponse(status=status, headers={"content-type": "application/json"}, body=json.dumps(TELL_TALE).encode())
 
 
-SAID = json.dumps(TELL_TALE)
+TEXTS = json.dumps(TELL_TALE)
 BROKEN = (
-    f"data: {SAID}\n\n",
-    f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': 'so'}}]})}\n\ndata: {SAID}\n\n",
-    f"event: error\ndata: {SAID}\n\n",
+    f"data: {TEXTS}\n\n",
+    f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': 'so'}}]})}\n\ndata: {TEXTS}\n\n",
+    f"event: error\ndata: {TEXTS}\n\n",
     f"data: {{{PROMPT}\n\n",
     f"{PROMPT} {PROVIDER_KEY}",
     "",

@@ -43,34 +43,34 @@ T = TypeVar("T")
 class Manner(Protocol):
     """Blocking or async."""
 
-    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> Response: ...
-    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> list[Item]: ...
+    def generate(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
+    def stream(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> list[Item]: ...
     def list_models(self, model: Model) -> tuple[ModelInfo, ...]: ...
-    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> int: ...
+    def count_tokens(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> int: ...
 
 
 class Blocking:
-    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> Response:
-        return model.generate(prompt, **asked)
+    def generate(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> Response:
+        return model.generate(prompt, **options)
 
-    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> list[Item]:
-        with model.stream(prompt, **asked) as stream:
+    def stream(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> list[Item]:
+        with model.stream(prompt, **options) as stream:
             return list(stream)
 
     def list_models(self, model: Model) -> tuple[ModelInfo, ...]:
         return model.list_models()
 
-    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> int:
-        return model.count_tokens(prompt, **asked)
+    def count_tokens(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+        return model.count_tokens(prompt, **options)
 
 
 class Async:
-    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> Response:
-        return asyncio.run(model.agenerate(prompt, **asked))
+    def generate(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> Response:
+        return asyncio.run(model.agenerate(prompt, **options))
 
-    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> list[Item]:
+    def stream(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> list[Item]:
         async def main() -> list[Item]:
-            async with model.astream(prompt, **asked) as stream:
+            async with model.astream(prompt, **options) as stream:
                 return await listed(stream)
 
         return asyncio.run(main())
@@ -78,8 +78,8 @@ class Async:
     def list_models(self, model: Model) -> tuple[ModelInfo, ...]:
         return asyncio.run(model.alist_models())
 
-    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> int:
-        return asyncio.run(model.acount_tokens(prompt, **asked))
+    def count_tokens(self, model: Model, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+        return asyncio.run(model.acount_tokens(prompt, **options))
 
 
 async def listed(items: AsyncIterable[T]) -> list[T]:
@@ -278,15 +278,15 @@ def test_a_named_tool_is_called(model: Model, manner: Manner) -> None:
 
 
 def test_a_result_is_answered(model: Model, manner: Manner) -> None:
-    asked = user("How high is the tide?")
-    first = manner.generate(model, asked, tools=[TIDE], tool_choice="required")
+    question = user("How high is the tide?")
+    first = manner.generate(model, question, tools=[TIDE], tool_choice="required")
     results = tool_results(*(ToolResult(id=call.id, name=call.name, content="4.2 m") for call in first.tool_calls))
-    second = manner.generate(model, [asked, first.message, results], tools=[TIDE])
+    second = manner.generate(model, [question, first.message, results], tools=[TIDE])
     assert second.text.strip()
     assert not second.tool_calls
     assert second.finish.reason == "stop"
     assert (second.usage.input or 0) > (first.usage.input or 0)
-    assert last(manner.stream(model, [asked, first.message, results], tools=[TIDE])).text.strip()
+    assert last(manner.stream(model, [question, first.message, results], tools=[TIDE])).text.strip()
 
 
 # ── thinking ────────────────────────────────────────────────────────────────

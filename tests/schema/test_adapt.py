@@ -223,13 +223,13 @@ def test_nullable_is_said_by_a_null_type(schema: JsonObject, expected: JsonObjec
 def test_a_tuple_is_said_as_a_list_of_any_of_its_items() -> None:
     dialect = only("items", "anyOf", "type", "maxItems", "description", describe_dropped=True)
     two = [{"type": "integer"}, {"type": "string"}]
-    said = 'prefixItems: [{"type":"integer"},{"type":"string"}]'
+    output = 'prefixItems: [{"type":"integer"},{"type":"string"}]'
     assert adapted({"prefixItems": two, "maxItems": 2}, dialect) == {
         "maxItems": 2,
         "items": {"anyOf": two},
-        "description": said,
+        "description": output,
     }
-    assert adapted({"prefixItems": two, "items": False}, dialect) == {"items": {"anyOf": two}, "description": said}
+    assert adapted({"prefixItems": two, "items": False}, dialect) == {"items": {"anyOf": two}, "description": output}
     assert adapted({"prefixItems": two, "items": {"type": "null"}}, dialect)["items"] == {
         "anyOf": [*two, {"type": "null"}]
     }

@@ -72,7 +72,7 @@ class Untyped(NamedTuple):
 
 class Late(typing_extensions.TypedDict, total=False):
     seen: typing_extensions.Required[int]
-    told: typing_extensions.ReadOnly[str]
+    known: typing_extensions.ReadOnly[str]
 
 
 @dataclasses.dataclass
@@ -156,7 +156,7 @@ class Unsayable(pydantic.BaseModel):
         (Pair[int], {"type": "array", "prefixItems": [{"type": "integer"}] * 2, "minItems": 2, "maxItems": 2}),
         (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
         (Bounded, {"type": "object", "properties": {"item": {"type": "integer"}}, "required": ["item"]}),
-        (Late, {"type": "object", "properties": {"seen": {"type": "integer"}, "told": {"type": "string"}}, "required": ["seen"]}),
+        (Late, {"type": "object", "properties": {"seen": {"type": "integer"}, "known": {"type": "string"}}, "required": ["seen"]}),
         (Point, {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x"]}),
         (Untyped, {"type": "object", "properties": {"a": {}}, "required": ["a"]}),
         (Picky, {"type": "object", "properties": {"even": {"type": "integer"}}, "required": ["even"]}),

@@ -47,17 +47,17 @@ def test_a_broken_schema_is_an_invalid_request(schema: JsonObject) -> None:
 
 @pytest.mark.parametrize("ref", ["http://127.0.0.1:9/x", "https://example.org/x.json", "file:///etc/hostname"])
 def test_nothing_is_fetched_for_a_ref(ref: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     refuse = module._refuse  # pyright: ignore[reportPrivateUsage]
 
     def ask(uri: str, /) -> JsonObject:
-        asked.append(uri)
+        requested.append(uri)
         return refuse(uri)
 
     monkeypatch.setattr(module, "_refuse", ask)
     with pytest.raises(InvalidRequest, match="is not fetched"):
         validate(1, {"$ref": ref})
-    assert asked == [ref]
+    assert requested == [ref]
 
 
 def test_a_file_that_is_there_is_not_read(tmp_path: Any) -> None:

@@ -437,9 +437,9 @@ def check_request(wire: Wire, data: bytes, found: Seeds, dice: random.Random) ->
     assert isinstance(model, str)
     _is_well_typed(request, Request)
     for place in (_target(wire), _odd_target(dice)):
-        for asked in (request, msgspec.structs.replace(request, strict=True)):
+        for fields in (request, msgspec.structs.replace(request, strict=True)):
             with contextlib.suppress(DragomanError):
-                assert _loads(wires.get(place.wire).client.encode_request(asked, place).body) is not None
+                assert _loads(wires.get(place.wire).client.encode_request(fields, place).body) is not None
     for name in ({"openai_chat": "openai"}.get(wire.name, wire.name), dice.choice(load_quietly()).name):
         with contextlib.suppress(DragomanError):
             codec.encode_definitions(request.tools, name)
@@ -715,15 +715,15 @@ def split(data: bytes, dice: random.Random) -> list[bytes]:
 
 def obeys_grammar(events: Sequence[Event], *, complete: bool) -> None:
     """Started ( PartStarted PartDelta* PartEnded | Ping )* Finished, or a beginning of it."""
-    told = [event for event in events if not isinstance(event, Ping)]
+    visible = [event for event in events if not isinstance(event, Ping)]
     if complete:
-        assert told, "no events"
-        assert isinstance(told[-1], Finished), "no Finished"
+        assert visible, "no events"
+        assert isinstance(visible[-1], Finished), "no Finished"
         assert not isinstance(events[-1], Ping), "a ping after Finished"
-    assert not told or isinstance(told[0], Started), "does not begin with Started"
+    assert not visible or isinstance(visible[0], Started), "does not begin with Started"
     texts: dict[int, list[str]] = {}
     kinds: dict[int, str] = {}
-    for position, event in enumerate(told[1:], 1):
+    for position, event in enumerate(visible[1:], 1):
         match event:
             case PartStarted():
                 assert event.index == len(texts), "a part out of order"
@@ -734,11 +734,11 @@ def obeys_grammar(events: Sequence[Event], *, complete: bool) -> None:
                 texts[event.index].append(event.text)
             case PartEnded():
                 assert kinds.pop(event.index) == kind_of(event.part), "a part of another kind"
-                if said := texts[event.index]:
+                if delta_text := texts[event.index]:
                     assert isinstance(event.part, Text | Thinking)
-                    assert event.part.text == "".join(said), "a part that is not its deltas"
+                    assert event.part.text == "".join(delta_text), "a part that is not its deltas"
             case Finished():
-                assert position == len(told) - 1, "events after Finished"
+                assert position == len(visible) - 1, "events after Finished"
                 assert not kinds, "parts left open"
             case _:
                 raise AssertionError("a second Started")
@@ -822,7 +822,7 @@ def _shrink_json(failure: Failure, found: Seeds) -> Failure:
         for start, end in list(_json_texts(failure.case.data)):
             head, value, tail = failure.case.data[:start], _loads(failure.case.data[start:end]), failure.case.data[end:]
             for holder, key in reversed(list(_spots(value))):
-                kept = holder.copy()
+                preserved = holder.copy()
                 del holder[key]
                 data = head + json.dumps(value).encode() + tail
                 smaller = run(failure.case._replace(data=data), found)
@@ -831,9 +831,9 @@ def _shrink_json(failure: Failure, found: Seeds) -> Failure:
                 else:
                     holder.clear()
                     if is_object(holder):
-                        holder.update(kept)
+                        holder.update(preserved)
                     else:
-                        holder.extend(kept)
+                        holder.extend(preserved)
             if changed:
                 break
     return failure

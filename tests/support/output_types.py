@@ -258,9 +258,9 @@ def _plain(value: Any) -> Any:
 def _strictly(value: Any, schema: Any, root: Any) -> Any:
     schema = resolve_ref(schema, root)
     for arm in schema.get("anyOf", schema.get("oneOf", ())):
-        said = _strictly(value, arm, root)
-        if not validate(said, {**arm, "$defs": root.get("$defs", {})}):
-            return said
+        result = _strictly(value, arm, root)
+        if not validate(result, {**arm, "$defs": root.get("$defs", {})}):
+            return result
     if is_object(value) and "array" in schema.get("type", ()):
         return _strictly([{"key": key, "value": item} for key, item in value.items()], schema, root)
     if is_list(value) and "object" in schema.get("type", ()):

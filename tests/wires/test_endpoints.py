@@ -314,11 +314,11 @@ def test_a_refusal_is_typed() -> None:
         assert (caught.value.provider, caught.value.model) == ("server", "model")
 
 
-@pytest.mark.parametrize(("verb", "asked"), [("list_models", ()), ("embed", ("hi",)), ("count_tokens", ("hi",))])
-def test_a_refusal_inside_of_a_200_is_typed(verb: str, asked: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("verb", "arguments"), [("list_models", ()), ("embed", ("hi",)), ("count_tokens", ("hi",))])
+def test_a_refusal_inside_of_a_200_is_typed(verb: str, arguments: tuple[str, ...]) -> None:
     body = b'{"error":{"type":"overloaded_error","message":"no room today"}}'
     with FaultyServer(RawResponse(body=body)) as server, pytest.raises(Overloaded, match="no room today"):
-        getattr(server.model("google", retries=0), verb)(*asked)
+        getattr(server.model("google", retries=0), verb)(*arguments)
 
 
 def test_what_is_neither_an_answer_nor_a_refusal_is_malformed() -> None:

@@ -41,7 +41,7 @@ PATHS = {
     "openai_chat": "/v1/chat/completions",
     "openai_responses": "/v1/responses",
 }
-SAID: dict[str, Any] = {
+TEXTS: dict[str, Any] = {
     "anthropic": {"type": "text", "text": "Ebb.", "citations": [{"type": "char_location"}]},
     "google": {"text": "Ebb.", "thoughtSignature": "c2ln"},
     "openai_responses": {"type": "message", "id": "m", "role": "assistant", "content": [], "status": "completed"},
@@ -63,15 +63,15 @@ def cases(wire: str, *unions: Any) -> list[Case]:
 
 def fields(wire: str, model: Any, *but: str) -> list[Case]:
     """The fields of a model, one at a time."""
-    told = {name: field for name, field in model.model_fields.items() if name not in but}
-    found = [(name, told[name].alias, *example) for name in told for example in examples(told[name].annotation)]
+    known = {name: field for name, field in model.model_fields.items() if name not in but}
+    found = [(name, known[name].alias, *example) for name in known for example in examples(known[name].annotation)]
     return [(wire, f"{name}:{kind}", {alias: example}) for name, alias, kind, example in found if kind != "NoneType1"]
 
 
 def says(all: Iterable[dict[str, Any]], item: dict[str, Any]) -> bool:
     """Whether one of them says all that an item says."""
-    told = {key: value for key, value in item.items() if value is not None}
-    return any({**other, **told} == other for other in all)
+    known = {key: value for key, value in item.items() if value is not None}
+    return any({**other, **known} == other for other in all)
 
 
 # What they answer -----------------------------------------------------------------------------------------------------
@@ -110,7 +110,9 @@ def resent(wire: str, response: Response) -> list[Any]:
 )
 def test_every_kind_of_answer_is_said_again_and_given_back(wire: str, item: dict[str, Any]) -> None:
     client, server = wires.get(wire).client, wires.get(wire).server
-    response = fold(client.decode_body(body(wire, *([item] if item.get("type") == "tool_use" else [item, SAID[wire]]))))
+    response = fold(
+        client.decode_body(body(wire, *([item] if item.get("type") == "tool_use" else [item, TEXTS[wire]])))
+    )
     assert says(items_of(server.encode_body(response).body), item)
     encoder = server.stream_encoder(Request())
     events, error = laws.read(client.stream_decoder(), [b"".join(encoder.feed(event) for event in to_events(response))])
@@ -175,7 +177,7 @@ def test_every_item_of_an_input_is_taken(wire: str, item: dict[str, Any]) -> Non
     call = {"type": kind.removesuffix("_output"), "call_id": id, "name": "tide", "arguments": "{}", "input": ""}
     item = item if id else {"name": "tide", **item} if kind == "function_call_output" else item
     before = [call] if id and kind in ("function_call_output", "custom_tool_call_output") else []
-    sent = taken(wire, input=[{"role": "user", "content": "?"}, *before, item, SAID[wire]])["input"]
+    sent = taken(wire, input=[{"role": "user", "content": "?"}, *before, item, TEXTS[wire]])["input"]
     assert item.get("role") or says(sent, item)
 
 
@@ -189,9 +191,9 @@ BLOCKS = cases("anthropic", messages.ContentBlockParam, beta.BetaContentBlockPar
     *fields("google", google.Part, "text", "thought", "function_call", "function_response"),
 )
 def test_every_block_of_a_users_message_is_taken(wire: str, item: dict[str, Any]) -> None:
-    told = {"contents": [{"role": "user", "parts": [item, SAID[wire]]}]}
-    said = {"messages": [{"role": "user", "content": [item, SAID[wire]]}], "max_tokens": 5}
-    sent = taken(wire, **(told if wire == "google" else said))
+    contents = {"contents": [{"role": "user", "parts": [item, TEXTS[wire]]}]}
+    messages = {"messages": [{"role": "user", "content": [item, TEXTS[wire]]}], "max_tokens": 5}
+    sent = taken(wire, **(contents if wire == "google" else messages))
     (turn,) = sent.get("contents") or sent["messages"]
     assert says(turn.get("parts") or turn["content"], item)
 
@@ -209,6 +211,6 @@ def options(wire: str, params: Any, *but: str) -> list[Case]:
     *options("anthropic", MessageCreateParamsNonStreaming, "model", "messages", "stream", "max_tokens", "betas"),
 )
 def test_every_option_is_taken(wire: str, item: dict[str, Any]) -> None:
-    said = [{"role": "user", "content": "?"}]
-    asked = {"input": said} if wire == "openai_responses" else {"messages": said, "max_tokens": 5000}
-    taken(wire, **{**asked, **item})
+    messages = [{"role": "user", "content": "?"}]
+    body = {"input": messages} if wire == "openai_responses" else {"messages": messages, "max_tokens": 5000}
+    taken(wire, **{**body, **item})

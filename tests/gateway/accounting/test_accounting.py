@@ -151,13 +151,13 @@ def test_a_failure_that_used_nothing_gives_all_back() -> None:
 def test_a_budget_of_money_counts_what_it_cost(clock: Clock) -> None:
     async def work(accounting: Accounting) -> None:
         team = key(budgets=(KeyBudget(per="day", dollars=0.05),))
-        asked, name = [target("openai/gpt-4o-mini"), target("openai/gpt-4o")], "openai/gpt-4o"
+        chain, name = [target("openai/gpt-4o-mini"), target("openai/gpt-4o")], "openai/gpt-4o"
         for n in range(3):
             request = Request(max_tokens=1024)
-            record = await accounting.open(context_of(f"r{n}", request=request, key=team, targets=asked))
+            record = await accounting.open(context_of(f"r{n}", request=request, key=team, targets=chain))
             await record.finish("served", status=200, target=name, usage=Usage(input=1000, output=1000))
         with pytest.raises(OverLimit, match="dollars per day"):
-            await accounting.open(context_of("r4", request=Request(max_tokens=1251), key=team, targets=asked))
+            await accounting.open(context_of("r4", request=Request(max_tokens=1251), key=team, targets=chain))
 
     run(lambda: MemoryStore(clock=clock), work)
 
@@ -238,12 +238,12 @@ def test_no_secret_is_kept_anywhere() -> None:
             record.observe(Attempt(target="a/x", outcome="failed", error=f"said {plain}"))
             await record.finish("failed", status=502, target="a/x", error=Overloaded(f"said {plain}"))
         spans = "".join(span.to_json() for span in exporter.get_finished_spans())
-        kept = "".join(
+        stored = "".join(
             [*lines, spans, accounting.metrics.text().decode(), repr(await accounting.usage_log.rows()), repr(team)]
         )
         assert "chat fast" in spans
         for secret in (plain, hash, "my-secret-prompt"):
-            assert secret not in kept
+            assert secret not in stored
 
     run(MemoryStore, work, tracing=Tracing(provider), log=AccessLog(lines.append))
 

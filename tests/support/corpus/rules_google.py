@@ -83,10 +83,10 @@ def _tools(body: Json) -> Json:
     rest = {key: value for key, value in body.items() if key not in ("tools", "toolConfig")}
     config = dict(body.get("toolConfig", {}))
     calling = dict(config.pop("functionCallingConfig", {}))
-    said = {key: value for key, value in calling.items() if key != "allowedFunctionNames" or value}
-    said["mode"] = said.get("mode", "AUTO").upper()
-    if said != {"mode": "AUTO"}:
-        config["functionCallingConfig"] = said
+    output = {key: value for key, value in calling.items() if key != "allowedFunctionNames" or value}
+    output["mode"] = output.get("mode", "AUTO").upper()
+    if output != {"mode": "AUTO"}:
+        config["functionCallingConfig"] = output
     return {**rest, "functions": functions, "tools": others, "toolConfig": config}
 
 

@@ -105,7 +105,7 @@ def _limit(body: Json) -> Json:
 
 def _turns(body: Json) -> Json:
     """Results in the order of their ids, without the replacements for missing ones, and only paired reasoning."""
-    kept: list[Json] = []
+    preserved: list[Json] = []
     follows = False
     for item in reversed(body.get("input", [])):
         kind = item.get("type")
@@ -115,9 +115,9 @@ def _turns(body: Json) -> Json:
             follows = item.get("role") == "assistant" if kind == "message" else not str(kind).endswith("_output")
         if kind == "reasoning" and not follows:
             continue
-        kept.append(item)
+        preserved.append(item)
     items: list[Json] = []
-    for item in reversed(kept):
+    for item in reversed(preserved):
         at = len(items)
         while at and _answers(item) and _answers(items[at - 1]) and items[at - 1]["call_id"] > item["call_id"]:
             at -= 1

@@ -16,7 +16,7 @@ from dragoman.testing import ErrorInside200, RawResponse, Scripted, ScriptLine
 from dragoman.types import Request, Response
 from tests.support.gateway.dialects import BASES, Seen, app_of, events_of, request_of, see
 from tests.support.gateway.live import record
-from tests.support.gateway.scenes import ASKED, SCENES, follow
+from tests.support.gateway.scenes import QUESTION, SCENES, follow
 
 WORDS = "At six"
 """What a provider says before it fails in the middle."""
@@ -88,7 +88,7 @@ def talk(pair: Pair, scene: str) -> list[Turn]:
 
 def fail(pair: Pair, line: ScriptLine) -> Failure:
     """A question to a provider that fails."""
-    request = Request(messages=(ASKED,), stream=pair.stream)
+    request = Request(messages=(QUESTION,), stream=pair.stream)
     script = Scripted(line, repeat=True)
     seen = see(app_before(pair.provider, script), request_of(pair.client, "up/m", request))
     return failure_of(pair.client, request, seen)

@@ -23,7 +23,7 @@ from dragoman.types import (
 )
 from tests.support.gateway.dialects import BASES, Seen, app_of, events_of, request_of, see
 from tests.support.gateway.live import record
-from tests.support.gateway.scenes import ASKED, DEPTH, TIDE
+from tests.support.gateway.scenes import DEPTH, QUESTION, TIDE
 
 OPTIONS = "[chain]\nretries = 0\n"
 TEXT = Text(text="I look.")
@@ -103,7 +103,7 @@ def gateway(*providers: str, more: str = "") -> tuple[App, Scripted]:
 
 
 def asking(*, stream: bool = False) -> Request:
-    return Request(messages=(ASKED,), tools=(TIDE, DEPTH), reasoning="high", stream=stream)
+    return Request(messages=(QUESTION,), tools=(TIDE, DEPTH), reasoning="high", stream=stream)
 
 
 class Client:
@@ -125,7 +125,7 @@ class Client:
     def follow(self, response: Response) -> None:
         """Go on with the results of the calls, or with a question."""
         results = [ToolResult(id=call.id, name=call.name, content="6") for call in response.tool_calls]
-        reply = tool_results(*results) if results else ASKED
+        reply = tool_results(*results) if results else QUESTION
         self.request = replace(self.request, messages=(*self.request.messages, response.message, reply))
 
     @property

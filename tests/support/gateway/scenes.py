@@ -33,7 +33,7 @@ PORT: JsonObject = {
 }
 TIDE = Tool(name="tide", description="When the tide turns.", parameters=PORT)
 DEPTH = Tool(name="depth", description="How deep the water is.", parameters=PORT)
-ASKED = user("When does the tide turn at Brest?")
+QUESTION = user("When does the tide turn at Brest?")
 PICTURE = Image(data=picture(8, 8), mime="image/png")
 TOTALS = Usage(input=12, output=7)
 PORTIONS = Usage(input=12, output=7, cache_read=4, cache_write=2, reasoning=3)
@@ -103,11 +103,11 @@ def always(*answers: Response) -> Callable[[str], tuple[Response, ...]]:
 
 
 _ALL: tuple[Scene, ...] = (
-    Scene("text", Request(system="Be brief.", messages=(ASKED,)), always(answer("At six.", usage=PORTIONS))),
+    Scene("text", Request(system="Be brief.", messages=(QUESTION,)), always(answer("At six.", usage=PORTIONS))),
     Scene(
         "options",
         Request(
-            messages=(ASKED,),
+            messages=(QUESTION,),
             tools=(TIDE,),
             tool_choice="required",
             parallel_tool_calls=False,
@@ -121,19 +121,19 @@ _ALL: tuple[Scene, ...] = (
     ),
     Scene(
         "tools over two turns",
-        Request(messages=(ASKED,), tools=(TIDE,)),
+        Request(messages=(QUESTION,), tools=(TIDE,)),
         always(answer(call(1, "tide")), answer("At six.")),
         results,
     ),
     Scene(
         "parallel tools",
-        Request(messages=(ASKED,), tools=(TIDE, DEPTH)),
+        Request(messages=(QUESTION,), tools=(TIDE, DEPTH)),
         always(answer("I look.", call(1, "tide"), call(2, "depth")), answer("At six.")),
         results,
     ),
     Scene(
         "tool error",
-        Request(messages=(ASKED,), tools=(TIDE,), tool_choice="required"),
+        Request(messages=(QUESTION,), tools=(TIDE,), tool_choice="required"),
         always(answer(call(1, "tide")), answer("I do not know.")),
         lambda response: results(response, is_error=True),
     ),
@@ -144,31 +144,31 @@ _ALL: tuple[Scene, ...] = (
     ),
     Scene(
         "image in a result",
-        Request(messages=(ASKED,), tools=(TIDE,)),
+        Request(messages=(QUESTION,), tools=(TIDE,)),
         always(answer(call(1, "tide")), answer("At six.")),
         lambda response: tool_results(
             ToolResult(id=response.tool_calls[0].id, name="tide", content=(Text(text="See:"), PICTURE))
         ),
     ),
-    Scene("structured", Request(messages=(ASKED,), schema=PORT), always(answer('{"port":"Brest"}'))),
+    Scene("structured", Request(messages=(QUESTION,), schema=PORT), always(answer('{"port":"Brest"}'))),
     Scene(
         "thinking over two turns",
-        Request(messages=(ASKED,), reasoning="high"),
+        Request(messages=(QUESTION,), reasoning="high"),
         lambda wire: (answer(thought(wire), "At six."), answer("At seven.")),
         lambda _response: user("And tomorrow?"),
     ),
     Scene(
         "thinking before a call",
-        Request(messages=(ASKED,), tools=(TIDE,), reasoning="high"),
+        Request(messages=(QUESTION,), tools=(TIDE,), reasoning="high"),
         lambda wire: (answer(thought(wire), call(1, "tide")), answer("At six.")),
         results,
     ),
     Scene(
         "length stop",
-        Request(messages=(ASKED,), max_tokens=2000),
+        Request(messages=(QUESTION,), max_tokens=2000),
         always(answer("At s", reason="length")),
     ),
-    Scene("unknown end", Request(messages=(ASKED,)), always(answer("At", reason="other"))),
-    Scene("blocked", Request(messages=(ASKED,)), always(answer("No.", reason="blocked"))),
+    Scene("unknown end", Request(messages=(QUESTION,)), always(answer("At", reason="other"))),
+    Scene("blocked", Request(messages=(QUESTION,)), always(answer("No.", reason="blocked"))),
 )
 SCENES = {scene.name: scene for scene in _ALL}

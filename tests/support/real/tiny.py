@@ -143,22 +143,22 @@ def _weights(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> di
     return {
         "token_embd": vectors,
         "output_norm": np.ones(WIDTH),
-        "output": _wishes(tokens, dice),
+        "output": _strengths(tokens, dice),
         **{f"blk.0.{name}": weights for name, weights in _block(dice).items()},
     }
 
 
-def _wishes(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any:
+def _strengths(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any:
     """How much each token is wanted next: by chance, and by the slots."""
-    wishes = dice.normal(0.0, 0.12, (len(tokens), WIDTH))
-    wishes[:, :SLOTS] = 0.0
+    strengths = dice.normal(0.0, 0.12, (len(tokens), WIDTH))
+    strengths[:, :SLOTS] = 0.0
     for place, (token, kind) in enumerate(tokens.items()):
         if kind is not gguf.TokenType.NORMAL:
-            wishes[place] = 0.0
-            wishes[place, ALWAYS] = -12.0 / ON
+            strengths[place] = 0.0
+            strengths[place, ALWAYS] = -12.0 / ON
         elif not token.islower() and token != BLANK:
-            wishes[place, ALWAYS] = -5.0 / ON
-    for token, slot, wish in (
+            strengths[place, ALWAYS] = -5.0 / ON
+    for token, slot, setting in (
         ('"', ALWAYS, 0.5),  # strings end soon
         ("<", ALWAYS, -15.0),  # a mark is one token, not its letters
         (",", ALWAYS, -15.0),  # after a call: seldom another one
@@ -178,8 +178,8 @@ def _wishes(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any
         ("</think>", IS_THINKING, 12.4),
         ("</think>", IS_NEWLINE, -12.0),
     ):
-        wishes[_place(tokens, token), slot] = wish / ON
-    return wishes
+        strengths[_place(tokens, token), slot] = setting / ON
+    return strengths
 
 
 def _block(dice: np.random.Generator) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dragoman.targets.providers import target
 from dragoman.types import Document, Finish, Image, Request, Thinking, Usage
 from tests.support.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
 
-SAID = WORDS.filter(lambda text: bool(text.strip()))
+TEXTS = WORDS.filter(lambda text: bool(text.strip()))
 
 ALWAYS: st.SearchStrategy[bool] = st.sampled_from([True])
 
@@ -47,7 +47,7 @@ PROFILE = Profile(
         "top_p": FRACTIONS,
         "top_k": NUMBERS,
         "max_tokens": st.integers(1, 10**6),
-        "stop": st.lists(SAID, min_size=1, max_size=3).map(tuple),
+        "stop": st.lists(TEXTS, min_size=1, max_size=3).map(tuple),
         "reasoning": st.just("none") | st.integers(1024, 60_000),
         "user": WORDS,
         "schema": st.just(SCHEMA),
@@ -92,6 +92,6 @@ PROFILE = Profile(
         Finish(reason="blocked", raw="refusal", extra={"anthropic": {"stop_details": {"type": "refusal"}}}),
     ),
     created=False,
-    words=SAID,
+    words=TEXTS,
     tiers=("standard", "priority", "batch"),
 )

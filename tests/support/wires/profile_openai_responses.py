@@ -10,8 +10,8 @@ from tests.support.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, TOP, WOR
 
 def says_json(request: Request) -> Request:
     """JSON mode demands the word JSON in the input."""
-    wish = (user("Answer in JSON."),) if request.schema == {} else ()
-    return msgspec.structs.replace(request, messages=(*wish, *request.messages))
+    setting = (user("Answer in JSON."),) if request.schema == {} else ()
+    return msgspec.structs.replace(request, messages=(*setting, *request.messages))
 
 
 def names_tier(response: Response) -> Response:

@@ -50,8 +50,8 @@ def at(*, capabilities: Capabilities | None = None, **quirks: Any) -> Target:
 
 
 def http(where: Target = TARGET, **fields: Any) -> HttpRequest:
-    asked: dict[str, Any] = {"messages": HELLO, **fields}
-    return WIRE.client.encode_request(Request(**asked), where)
+    options: dict[str, Any] = {"messages": HELLO, **fields}
+    return WIRE.client.encode_request(Request(**options), where)
 
 
 def body(where: Target = TARGET, **fields: Any) -> Any:

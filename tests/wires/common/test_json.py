@@ -36,10 +36,10 @@ def test_each_of_several_is_left_out_wherever_it_stands() -> None:
     assert convert_tolerantly(value, Shape) == Shape(inner=Inner(), items=[Inner(count=2), Inner()])
 
 
-TOLD: list[Any] = [{"name": [1]}, {"items": [[]]}, [], {"items": [{"count": ""} for _ in range(101)]}]
+EXPECTED: list[Any] = [{"name": [1]}, {"items": [[]]}, [], {"items": [{"count": ""} for _ in range(101)]}]
 
 
-@pytest.mark.parametrize("value", TOLD)
+@pytest.mark.parametrize("value", EXPECTED)
 def test_what_says_something_is_not_left_out(value: object) -> None:
     with pytest.raises(msgspec.ValidationError):
         convert_tolerantly(value, Shape)

@@ -161,18 +161,18 @@ def test_a_tool_that_is_not_there_cannot_be_given_alone(tools: list[Tool | Opaqu
     assert str(caught.value) == f"tool_choice must be 'auto', 'none', 'required' or a tool ({there}), got 'wind'"
 
 
-@pytest.mark.parametrize("wish", [True, False, None])
-def test_the_wish_for_several_calls_is_sent_where_there_is_a_switch(*, wish: bool | None) -> None:
+@pytest.mark.parametrize("setting", [True, False, None])
+def test_the_wish_for_several_calls_is_sent_where_there_is_a_switch(*, setting: bool | None) -> None:
     notes = NoticeCollector("w")
-    assert parallel_tool_calls(Request(parallel_tool_calls=wish), make_target(), notes) is wish
+    assert parallel_tool_calls(Request(parallel_tool_calls=setting), make_target(), notes) is setting
     assert notes.notices == ()
 
 
-@pytest.mark.parametrize("wish", [True, False])
-def test_the_wish_for_several_calls_is_dropped_where_there_is_no_switch(*, wish: bool) -> None:
+@pytest.mark.parametrize("setting", [True, False])
+def test_the_wish_for_several_calls_is_dropped_where_there_is_no_switch(*, setting: bool) -> None:
     notes = NoticeCollector("w")
     target = make_target(quirks=Quirks(parallel_tool_calls=False))
-    assert parallel_tool_calls(Request(parallel_tool_calls=wish), target, notes) is None
+    assert parallel_tool_calls(Request(parallel_tool_calls=setting), target, notes) is None
     assert notice_fields(notes) == [("dropped", "parallel_tool_calls", "w: not supported")]
 
 

@@ -186,8 +186,8 @@ def test_a_prompt_may_be_blocked_with_or_without_a_word(feedback: JsonObject, ra
 
 @pytest.mark.parametrize("feedback", [{"safetyRatings": []}, {"blockReason": "BLOCK_REASON_UNSPECIFIED"}])
 def test_what_is_told_of_a_prompt_blocks_nothing_by_itself(feedback: JsonObject) -> None:
-    said = {"content": {"parts": [{"text": "Ebb."}]}, "finishReason": "STOP"}
-    body = msgspec.json.encode({"candidates": [said], "promptFeedback": feedback})
+    result = {"content": {"parts": [{"text": "Ebb."}]}, "finishReason": "STOP"}
+    body = msgspec.json.encode({"candidates": [result], "promptFeedback": feedback})
     assert fold(WIRE.client.decode_body(body)).finish == Finish(reason="stop", raw="STOP")
 
 

@@ -540,8 +540,8 @@ def test_a_response_schema_is_fitted() -> None:
 def test_a_schema_beside_functions_is_asked_for_in_words_where_it_must() -> None:
     request = Request(messages=(user("hi"),), schema={"type": "string"}, tools=(TIDE,))
     to = with_quirks(schema_with_tools=False)
-    wish = json_instruction({"type": "string"})
-    assert body(request, to)["systemInstruction"] == {"parts": [{"text": wish}]}
+    setting = json_instruction({"type": "string"})
+    assert body(request, to)["systemInstruction"] == {"parts": [{"text": setting}]}
     assert "generationConfig" not in body(request, to)
     assert notices(request, to) == [("changed", "schema")]
 

@@ -159,8 +159,8 @@ def test_what_other_wires_signed_is_taken_along() -> None:
 
 
 def test_an_answer_without_content_is_an_empty_string() -> None:
-    said = Message(role="assistant", extra={"native": {"a": 1}})
-    assert body_of(Request(messages=(user("?"), said, user("?"))))["messages"][1] == {
+    result = Message(role="assistant", extra={"native": {"a": 1}})
+    assert body_of(Request(messages=(user("?"), result, user("?"))))["messages"][1] == {
         "role": "assistant",
         "content": "",
         "extra": {"native": {"a": 1}},

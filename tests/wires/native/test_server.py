@@ -50,7 +50,7 @@ TIDE: dict[str, Any] = {
     "function": {"name": "tide", "description": "Tide height", "parameters": {"type": "object", "properties": {}}},
 }
 CALL = {"id": "call_1", "type": "function", "function": {"name": "tide", "arguments": {"port": "Brest"}}}
-ASKED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+CALL_MESSAGE = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 ANSWER: dict[str, Any] = {"role": "tool", "tool_call_id": "call_1", "content": "4.2 m"}
 
 
@@ -273,7 +273,7 @@ RESULTS: list[tuple[object, object]] = [
 
 @pytest.mark.parametrize(("content", "meaning"), RESULTS)
 def test_a_result_is_text_or_json_or_parts(content: object, meaning: object) -> None:
-    request = decoded(messages=[*HELLO, ASKED, {**ANSWER, "content": content}])
+    request = decoded(messages=[*HELLO, CALL_MESSAGE, {**ANSWER, "content": content}])
     assert request.messages[-1].tool_results[0].content == meaning
 
 
@@ -295,19 +295,19 @@ BAD_MESSAGES: list[tuple[list[Any], str, str]] = [
     ([{"role": "assistant"}], "messages[0].content", "missing"),
     ([{"role": "assistant", "tool_calls": []}], "messages[0].content", "missing"),
     ([ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
-    ([ANSWER, ASKED, ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
-    ([ASKED], "messages[0].tool_calls[0]", "unanswered_tool_call"),
-    ([ASKED, ANSWER, ANSWER], "messages[2].tool_call_id", "duplicate_tool_result"),
-    ([ASKED, ANSWER, ASKED], "messages[2].tool_calls[0].id", "duplicate_tool_call"),
-    ([ASKED, {"role": "tool", "tool_call_id": "call_1"}], "messages[1].content", "missing"),
-    ([ASKED, ANSWER, {"role": "tool", "content": ""}], "messages[2].tool_call_id", "missing"),
+    ([ANSWER, CALL_MESSAGE, ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
+    ([CALL_MESSAGE], "messages[0].tool_calls[0]", "unanswered_tool_call"),
+    ([CALL_MESSAGE, ANSWER, ANSWER], "messages[2].tool_call_id", "duplicate_tool_result"),
+    ([CALL_MESSAGE, ANSWER, CALL_MESSAGE], "messages[2].tool_calls[0].id", "duplicate_tool_call"),
+    ([CALL_MESSAGE, {"role": "tool", "tool_call_id": "call_1"}], "messages[1].content", "missing"),
+    ([CALL_MESSAGE, ANSWER, {"role": "tool", "content": ""}], "messages[2].tool_call_id", "missing"),
     (
-        [{**ASKED, "tool_calls": [{**CALL, "function": {"name": "tide", "arguments": "{}"}}]}, ANSWER],
+        [{**CALL_MESSAGE, "tool_calls": [{**CALL, "function": {"name": "tide", "arguments": "{}"}}]}, ANSWER],
         "messages[0].tool_calls[0].function.arguments",
         "invalid_value",
     ),
     (
-        [{**ASKED, "tool_calls": [{"function": {"name": "tide"}}]}],
+        [{**CALL_MESSAGE, "tool_calls": [{"function": {"name": "tide"}}]}],
         "messages[0].tool_calls[0].id",
         "missing",
     ),
@@ -420,9 +420,9 @@ def test_a_stream() -> None:
 
 
 def test_a_call_of_a_stream_can_be_sent_back_with_its_index() -> None:
-    asked = {**ASKED, "tool_calls": [{"index": 0, **CALL}]}
-    assert decoded(messages=[*HELLO, asked, ANSWER]) == decoded(messages=[*HELLO, ASKED, ANSWER])
-    wrong = {**ASKED, "tool_calls": [{"index": -1, **CALL}]}
+    indexed = {**CALL_MESSAGE, "tool_calls": [{"index": 0, **CALL}]}
+    assert decoded(messages=[*HELLO, indexed, ANSWER]) == decoded(messages=[*HELLO, CALL_MESSAGE, ANSWER])
+    wrong = {**CALL_MESSAGE, "tool_calls": [{"index": -1, **CALL}]}
     place = "messages[1].tool_calls[0].index"
     assert problems(messages=[*HELLO, wrong, ANSWER]) == [(place, "invalid_value")]
 
@@ -536,7 +536,12 @@ def fits(name: str, value: Any) -> tuple[str, ...]:
 def test_what_is_asked_satisfies_the_document() -> None:
     body = {
         "model": "a/x",
-        "messages": [*HELLO, {"role": "user", "content": [{"type": "image", "url": "https://x/a"}]}, ASKED, ANSWER],
+        "messages": [
+            *HELLO,
+            {"role": "user", "content": [{"type": "image", "url": "https://x/a"}]},
+            CALL_MESSAGE,
+            ANSWER,
+        ],
         "tools": [TIDE],
         "tool_choice": "auto",
         "temperature": None,

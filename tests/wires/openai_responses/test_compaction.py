@@ -53,10 +53,10 @@ def test_a_target_is_asked_for_a_summary() -> None:
     request = HOOKS.summary_request(decode([ASK, SAY, TRIGGER], stream=True))
     assert [message.text for message in request.messages] == ["How high is the tide?", "4.2 m", PROMPT]
     assert (request.stream, request.tool_choice) == (False, None)
-    asked = HOOKS.summary_request(decode([ASK, TRIGGER], tools=[{"type": "function", "name": "tide"}]))
-    assert [message.role for message in asked.messages] == ["user", "user"]
-    assert isinstance(asked.tools[0], Tool)
-    assert asked.tool_choice == "none"
+    sent_request = HOOKS.summary_request(decode([ASK, TRIGGER], tools=[{"type": "function", "name": "tide"}]))
+    assert [message.role for message in sent_request.messages] == ["user", "user"]
+    assert isinstance(sent_request.tools[0], Tool)
+    assert sent_request.tool_choice == "none"
 
 
 def test_calls_in_the_history_have_a_tool() -> None:
