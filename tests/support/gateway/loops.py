@@ -11,6 +11,7 @@ from dragoman.gateway.tool_call_ids import HEADER
 from dragoman.testing import Scripted
 from dragoman.types import (
     Finish,
+    FinishReason,
     Message,
     Part,
     Request,
@@ -89,7 +90,7 @@ class Crossing(NamedTuple):
 
 def answer(*parts: Part) -> Response:
     message = Message(role="assistant", parts=parts)
-    reason = "tool_calls" if message.tool_calls else "stop"
+    reason: FinishReason = "tool_calls" if message.tool_calls else "stop"
     return Response(id="answer_1", model="m", created=1_794_900_000, message=message, finish=Finish(reason=reason))
 
 
