@@ -203,6 +203,8 @@ class _OpenCall(msgspec.Struct):
     name: str = ""
     pieces: list[str] = []
     extra: Extra = {}
+    shown: int = 0
+    """How many pieces were shown as text."""
 
 
 MAX_RESPONSE = 256 * 1024 * 1024
@@ -211,6 +213,10 @@ MAX_OPEN = 1000
 """Parts that may be open at once."""
 _MAX_SHOWN = 200
 """Characters of a call's arguments in a message or notice."""
+
+
+_SHOWN = object()
+"""The key of the text that shows a call."""
 
 
 class _TextSplitter(Protocol):
@@ -244,6 +250,9 @@ class Assembler:
     """Makes a splitter for each text, if texts may have thinking inside."""
     service_tier: str | None = None
     other_choices: tuple[Choice, ...] = ()
+    shown_call: str | None = None
+    """The name of a tool whose first call is the answer: its arguments are shown as text while they arrive."""
+    _shown: _OpenCall | None = None
     _started = False
     _finished = False
     _index = 0
@@ -370,7 +379,7 @@ class Assembler:
     def close_others(self, key: object) -> None:
         """End all other text and thinking parts: for wires that do not mark the end of a part."""
         for other in self._open_keys():
-            if other != key:
+            if other not in (key, _SHOWN):
                 self.close(other)
 
     def _open_keys(self) -> list[object]:
@@ -400,6 +409,15 @@ class Assembler:
         if text:
             self.count_characters(len(text))
             call.pieces.append(text)
+            if self.shown_call is not None and call.name == self.shown_call:
+                self._show_call(call)
+
+    def _show_call(self, call: _OpenCall) -> None:
+        self._shown = self._shown or call
+        if call is self._shown:
+            for piece in call.pieces[call.shown :]:
+                self._add_delta(_SHOWN, "text", piece, None)
+            call.shown = len(call.pieces)
 
     def call_text(self, key: object) -> str:
         """The arguments of an open call so far."""
@@ -421,6 +439,8 @@ class Assembler:
         for key in self._open_keys():
             self.close(key)
         for call, arguments in calls:
+            if arguments is None and call is self._shown:
+                continue
             if arguments is None:
                 why = f"the length limit cut its arguments off: {''.join(call.pieces)[:_MAX_SHOWN]}"
                 self.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
@@ -429,6 +449,8 @@ class Assembler:
         self._calls.clear()
         if self._ids and finish.reason in ("stop", "other"):
             finish = msgspec.structs.replace(finish, reason="tool_calls")
+        elif self._shown is not None and not self._ids and finish.reason == "tool_calls":
+            finish = msgspec.structs.replace(finish, reason="stop")
         usage = self.usage or UNKNOWN_USAGE
         self._push(
             Finished(
@@ -477,6 +499,10 @@ class Assembler:
         return arguments
 
     def _emit_call(self, call: _OpenCall, arguments: JsonObject) -> None:
+        if self._shown is not None and call.name == self.shown_call:
+            if call is self._shown:
+                self._close_part(_SHOWN)
+            return
         raw = raw_arguments("".join(call.pieces), arguments)
         self.add_part(ToolCall(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra))
 

@@ -1,7 +1,9 @@
 """A schema is request for in the surest way that a target has, and the answer is text, whichever way it came."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman import (
@@ -10,6 +12,7 @@ from dragoman import (
     Notice,
     Opaque,
     OutputType,
+    Registry,
     Request,
     Response,
     Text,
@@ -20,13 +23,16 @@ from dragoman import (
     assistant,
     user,
 )
+from dragoman.engine.attempt import attempt
+from dragoman.engine.call_context import CallContext
 from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder, plan_structured_output
-from dragoman.events import fold, to_events
+from dragoman.errors import Interrupted, MalformedToolCall
+from dragoman.events import PartDelta, fold, to_events
 from dragoman.targets.providers import target as provided
 from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.testing import Scripted
 from tests.support.output_types import Leaf
-from tests.support.plans import target
+from tests.support.plans import World, target
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 ASK = Request(messages=(user("Which?"),), schema=SCHEMA)
@@ -216,3 +222,118 @@ def test_a_plain_schema_is_left_to_a_target_that_knows_schemas() -> None:
 def test_every_provider_has_a_way() -> None:
     for name in ("openai", "anthropic", "google", "ollama", "deepseek", "groq"):
         assert plan_structured_output(ASK, provided(f"{name}/x")) == OutputPlan(request=ASK)
+
+
+# Targets without schemas of their own ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "anthropic/claude-3-haiku-20240307",
+        "anthropic/claude-3-5-sonnet-latest",
+        "anthropic/claude-3-7-sonnet-latest",
+        "anthropic/claude-sonnet-4-20250514",
+        "anthropic/claude-opus-4-1",
+        "deepseek/deepseek-chat",
+        "zai/glm-4.6",
+    ],
+)
+def test_a_call_is_forced_before_words_are_tried(spec: str) -> None:
+    [to] = Registry(env={}, api_key="k").model(spec).targets()
+    plan = plan_structured_output(ASK, to)
+    assert (plan.tool, plan.request.tool_choice, plan.request.schema) == ("final_answer", "final_answer", None)
+    assert plan_structured_output(Request(schema={}), to).request.schema == {}  # any JSON: the JSON mode of the server
+
+
+@pytest.mark.parametrize("spec", ["anthropic/claude-sonnet-4-5", "openai/gpt-4o", "google/gemini-2.5-pro"])
+def test_a_target_with_schemas_gets_the_schema(spec: str) -> None:
+    [to] = Registry(env={}, api_key="k").model(spec).targets()
+    assert plan_structured_output(ASK, to).tool is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "reasoning", "tool"),
+    [
+        ("anthropic/claude-opus-4-1", "high", None),
+        ("anthropic/claude-opus-4-1", "none", "final_answer"),
+        ("anthropic/claude-3-5-sonnet-latest", "high", "final_answer"),  # it does not think
+        ("deepseek/deepseek-chat", "high", None),
+        ("deepseek/deepseek-reasoner", None, None),
+        ("deepseek/deepseek-reasoner", "none", "final_answer"),
+    ],
+)
+def test_no_call_is_forced_while_the_model_thinks(spec: str, reasoning: Any, tool: str | None) -> None:
+    [to] = Registry(env={}, api_key="k").model(spec).targets()
+    assert plan_structured_output(msgspec.structs.replace(ASK, reasoning=reasoning), to).tool == tool
+
+
+# Growing answers ------------------------------------------------------------------------------------------------------
+
+CHAT = Target(
+    provider="p", model="m", wire="openai_chat", base_url="http://p", capabilities=Capabilities(structured=False)
+)
+
+
+def chunk(*pieces: str, name: str = "final_answer", index: int = 0, finish: str | None = None) -> bytes:
+    calls = [{"index": index, "id": f"c{index}", "function": {"name": name, "arguments": piece}} for piece in pieces]
+    delta = {"tool_calls": calls} if calls else {}
+    return f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n".encode()
+
+
+def later(piece: str, index: int = 0) -> bytes:
+    delta = {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+    return f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n".encode()
+
+
+DONE = b"data: [DONE]\n\n"
+END = chunk(finish="tool_calls") + DONE
+
+
+def streamed(*pieces: bytes, schema: Any = SCHEMA) -> tuple[World, Response]:
+    world = World(list(pieces))
+    request = Request(messages=(user("Which?"),), schema=schema, schema_mode="auto", stream=True)
+    return world, world.run(attempt(request, CHAT, CallContext())).response
+
+
+def test_the_arguments_of_a_tool_are_text_as_they_arrive() -> None:
+    world, response = streamed(chunk('{"a"'), later(": 4"), later("2}"), END)
+    deltas = [event.text for event in world.shown if isinstance(event, PartDelta)]
+    assert deltas == ['{"a"', ": 4", "2}"]
+    assert response.message.parts == (Text(text='{"a": 42}'),)
+    assert response.finish.reason == "stop"
+    assert fold(world.shown).text == response.text
+
+
+def test_the_first_answer_counts_and_other_calls_stay_calls() -> None:
+    tide = chunk('{"port": "Brest"}', name="tide", index=1)
+    _, response = streamed(chunk('{"a": 1}'), tide, chunk('{"a": 2}', index=2), END)
+    assert response.text == '{"a": 1}'
+    assert [call.name for call in response.tool_calls] == ["tide"]
+    assert response.finish.reason == "tool_calls"
+
+
+def test_text_between_the_pieces_does_not_divide_the_answer() -> None:
+    prose = b'data: {"choices": [{"index": 0, "delta": {"content": "So:"}}]}\n\n'
+    _, response = streamed(chunk('{"a"'), prose, later(": 1}"), END)
+    assert [part.text for part in response.message.parts if isinstance(part, Text)] == ['{"a": 1}', "So:"]
+
+
+def test_an_answer_that_the_length_limit_cut_is_the_text_so_far() -> None:
+    _, response = streamed(chunk('{"a": 4'), chunk(finish="length") + DONE)
+    assert (response.text, response.finish.reason) == ('{"a": 4', "length")
+    assert [notice.what for notice in response.notices] == ["schema"]
+
+
+def test_an_answer_without_arguments_and_one_that_is_wrapped_come_whole() -> None:
+    _, empty = streamed(chunk(""), END)
+    assert (empty.text, empty.finish.reason) == ("{}", "stop")
+    world, wrapped = streamed(chunk('{"value": '), later("42}"), END, schema={"type": "integer"})
+    assert wrapped.text == "42"
+    assert [event.text for event in world.shown if isinstance(event, PartDelta)] == ["42"]
+
+
+def test_a_malformed_answer_breaks_the_stream() -> None:
+    with pytest.raises(Interrupted) as caught:
+        streamed(chunk("[4"), END)
+    assert isinstance(caught.value.__cause__, MalformedToolCall)

@@ -31,6 +31,8 @@ from dragoman import (
 from dragoman.engine import typed
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
+from dragoman.events import PartDelta
+from dragoman.schema.unstrict import NO_VALUE
 from dragoman.testing import Scripted, ScriptLine
 from tests.support import schema_rules
 from tests.support.batch import for_all
@@ -391,3 +393,10 @@ def test_what_is_not_told_is_unset() -> None:
         b: int | msgspec.UnsetType = msgspec.UNSET
 
     assert scripted(Scripted('{"a": 1, "b": null}')).extract(Sparse, "?") == Sparse(1)
+
+
+def test_partial_values_begin_after_the_thinking() -> None:
+    partials = typed.Partials(OutputType(list[str]))
+    pieces = ["<thi", 'nk>{"value": ["x"]}', "</think>", '\n{"value": ["a', '<think>b"', "]}"]
+    values = [partials.feed(PartDelta(index=0, text=text)) for text in pieces]
+    assert [value for value in values if value is not NO_VALUE] == [["a"], ["a<think>b"]]

@@ -1,14 +1,18 @@
 """A type as the output of a model: what is sent for it, and how the answer is read."""
 
+import contextlib
 import subprocess
 import sys
+import time
 from typing import Annotated, Any, TypedDict
 
+import msgspec
 import pytest
 import typing_extensions
 
 from dragoman.errors import OutputError
-from dragoman.schema.output_type import OutputType, output_type_of, schema_of, strip_code_fence
+from dragoman.schema.find_json import find_json, strip_code_fence
+from dragoman.schema.output_type import OutputType, output_type_of, schema_of
 from dragoman.schema.validate import validate
 from tests.support.output_types import (
     KINDS,
@@ -108,3 +112,49 @@ def test_nesting_without_end_is_no_json() -> None:
 def test_the_schema_of_a_type_is_a_valid_schema() -> None:
     for hint, _ in KINDS.values():
         validate(None, OutputType(hint).type_schema)
+
+
+FOUND = {
+    '{"x": 1}': {"x": 1},
+    'Sure! The answer is {"x": 1}. Anything else?': {"x": 1},
+    'Given {x}, it is {"x": 1}': {"x": 1},
+    '{"x": 1,}': {"x": 1},
+    'So: {"x": [1, 2, ], "y": {"z": ",}",},}': {"x": [1, 2], "y": {"z": ",}"}},
+    '<think>{"x": 0}? No.</think>{"x": 1}': {"x": 1},
+    '<think>```json\n{"x": 0}\n```</think>\n```json\n{"x": 1}\n```': {"x": 1},
+    'Perhaps {"x": 0}.</think>\n\n{"x": 1}': {"x": 1},
+    '<think>So it is {"x": 1}</think>': {"x": 1},
+    '{"x": "</think>"}': {"x": "</think>"},
+    'It is {"x": "</think>"}': {"x": "</think>"},
+    'It is {"x": "\\"}"} so': {"x": '"}'},
+    'First {"x": 0}, then {"x": 1}': {"x": 1},
+    'don"t: {"x": 1} "': {"x": 1},
+    "(see [1) and [2]": [2],
+}
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_json_is_found_in_what_models_say(text: str) -> None:
+    assert find_json(text)[0] == FOUND[text]
+
+
+@pytest.mark.parametrize("text", ["", "no", "{x}", "{" * 20, '{"x": 1', "[" * 5000 + "]" * 5000, "so [1}"])
+def test_a_text_without_json_is_an_error(text: str) -> None:
+    with pytest.raises((msgspec.DecodeError, RecursionError)):
+        find_json(text)
+
+
+def test_of_several_values_one_that_matches_is_taken() -> None:
+    text = 'The schema was {"type": "object"}; so: {"value": [1, 2]}. I used {"tool": "none"} for it.'
+    assert OutputType[list[int]](list[int]).read(text) == [1, 2]
+    with pytest.raises(OutputError, match='"tool":2') as caught:
+        OutputType[list[int]](list[int]).read('{"type": 1} and {"tool": 2}')
+    assert caught.value.text == '{"type": 1} and {"tool": 2}'
+
+
+@pytest.mark.parametrize("text", ["{" * 200_000, '{"' + '\\"' * 200_000, "{}" * 50_000 + "x", ", " * 200_000])
+def test_a_long_answer_is_searched_in_bounded_time(text: str) -> None:
+    began = time.process_time()
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        find_json(text)
+    assert time.process_time() - began < 5

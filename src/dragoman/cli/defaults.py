@@ -160,13 +160,13 @@ def check_answer(text: str, schema: JsonObject | None, /) -> Any:
     """
     if schema is None:
         return None
-    from dragoman.schema.output_type import strip_code_fence
+    from dragoman.schema.find_json import find_json
     from dragoman.schema.validate import validate
 
     try:
-        value = msgspec.json.decode(strip_code_fence(text))
+        value = find_json(text)[0]
         reasons = validate(value, schema)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         value, reasons = None, (f"$: not JSON: {error}",)
     if reasons:
         raise OutputError(f"the answer does not match its schema: {'; '.join(reasons)}", text=text, reasons=reasons)

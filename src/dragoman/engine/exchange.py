@@ -164,6 +164,7 @@ class _StreamedExchange:
         self._http = http
         self._request = output.request
         self._output_decoder = None if output.tool is None else ToolOutputDecoder(output)
+        self._answer_tool = None if output.is_wrapped else output.tool
         self._target = target
         self._name = target.name
         self._client = client
@@ -189,6 +190,8 @@ class _StreamedExchange:
             body = yield from _read_error_body(answer, self._call.deadline)
             raise self._client.decode_error(answer.head, body)
         decoder = self._client.stream_decoder(self._request, self._target)
+        if self._answer_tool is not None:
+            decoder.show_call(self._answer_tool)
         restarted = self._call.restarted
         preface: list[StreamEvent] = [] if restarted is None else [restarted]
         content_length, latency, now = 0, None, began

@@ -17,6 +17,7 @@ from dragoman.types import Choice, JsonObject, Notice, Request, Response, Text, 
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import can_force_call
 
 _TOOL_NAME = "final_answer"
 _TOOL_DESCRIPTION = "Call this to give your answer, as soon as you know all of it."
@@ -51,7 +52,7 @@ def plan_structured_output(request: Request, target: Target, /) -> OutputPlan:
     if request.tools and request.tool_choice not in (None, "auto", "none"):
         notices.add("info", "schema", "not used, because tool_choice forces a tool call")
         return OutputPlan(request=replace(request, schema=None), notices=notices.notices)
-    if schema and capabilities.tools and capabilities.forced_choice:
+    if schema and capabilities.tools and can_force_call(request, target):
         notices.add("renamed", "schema", "sent as the parameters of a tool")
         return _plan_tool(request, schema, notices)
     if capabilities.structured:
@@ -62,8 +63,10 @@ def plan_structured_output(request: Request, target: Target, /) -> OutputPlan:
 
 def _has_native(schema: JsonObject, request: Request, target: Target) -> bool:
     quirks = target.quirks
+    if not target.capabilities.structured or (schema and not quirks.json_schema):
+        return False
     fits_tools = quirks.schema_with_tools or not request.tools
-    return target.capabilities.structured and fits_tools and (quirks.recursive_schemas or not is_recursive(schema))
+    return fits_tools and (quirks.recursive_schemas or not is_recursive(schema))
 
 
 def _plan_tool(request: Request, schema: JsonObject, notices: NoticeCollector) -> OutputPlan:
@@ -88,7 +91,7 @@ def _add_instruction(request: Request, schema: JsonObject) -> Request:
 
 
 class ToolOutputDecoder:
-    """Turns the tool call that is the answer back into text.
+    """Turns the tool call that is the answer back into text, unless a stream has shown it as text already.
 
     >>> call = ToolCall(id="call_1", name="final_answer", arguments={"a": 1})
     >>> decoder = ToolOutputDecoder(OutputPlan(request=Request(), tool="final_answer"))

@@ -21,6 +21,7 @@ from dragoman.schema.strict import needs_wrapper
 from dragoman.schema.unstrict import NO_VALUE
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, Response, add_costs, add_usage, user
+from dragoman.wires.common.think_tags import ThinkTagSplitter
 
 T = TypeVar("T")
 _LENGTH_LIMIT = "the length limit cut the answer off; raise max_tokens, or ask for less"
@@ -191,6 +192,7 @@ class Partials:
     def __init__(self, output_type: OutputType[Any]) -> None:
         self._output_type = output_type
         self._json = PartialJson(output_type.closed_schema)
+        self._thinking: ThinkTagSplitter | None = ThinkTagSplitter()
         self._other_parts: set[int] = set()
         self._length = 0
         self._last_length = 0
@@ -203,7 +205,7 @@ class Partials:
             case PartStarted() if event.kind != "text":
                 self._other_parts.add(event.index)
             case PartDelta() if event.index not in self._other_parts and not self._is_restarted:
-                self._json.feed(event.text)
+                self._json.feed(self._without_thinking(event.text))
                 self._length += len(event.text)
                 if self._length - self._last_length > self._length // 64:
                     return self._next_value()
@@ -212,6 +214,16 @@ class Partials:
             case _:
                 return NO_VALUE
         return NO_VALUE
+
+    def _without_thinking(self, text: str) -> str:
+        """The text without thinking in tags at its start, which may have JSON inside."""
+        if self._thinking is None:
+            return text
+        pieces = [piece for kind, piece in self._thinking.feed(text) if kind == "text"]
+        if pieces:
+            pieces += [piece for _, piece in self._thinking.end()]
+            self._thinking = None
+        return "".join(pieces)
 
     def _next_value(self) -> Any:
         value = self._json.value

@@ -1,12 +1,12 @@
 """A Python type as the output of a model: the strict schema to request, and the function that reads the answer."""
 
-import re
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from dragoman.errors import OutputError
+from dragoman.schema.find_json import find_json
 from dragoman.schema.from_type import schema_from_type
 from dragoman.schema.strict import close_with_root, is_strict, to_strict
 from dragoman.schema.to_value import to_value
@@ -16,9 +16,6 @@ from dragoman.schema.validate import validate
 from dragoman.types import JsonObject
 
 T = TypeVar("T")
-_FENCE = re.compile(r"```(?:[\w-]+(?=[\s{\[\"]))?")
-_FENCE_END = re.compile(r"\n[ \t]*```")
-"""Only at the start of a line: JSON text never contains a line break inside a string."""
 _MAX_REASONS = 10
 
 
@@ -79,11 +76,25 @@ class OutputType(Generic[T]):
         return name_of(kind).lower() if isinstance(kind, type) else "response"
 
     def read(self, text: str, /) -> T:
-        """The value of an answer; OutputError with the reasons if it does not match the type."""
+        """The value of an answer; OutputError with the reasons if it does not match the type.
+
+        The JSON may stand in prose, in a code fence or after thinking. Of several values, one that matches is taken.
+        """
         try:
-            value = msgspec.json.decode(strip_code_fence(text))
+            first, *others = find_json(text)
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._error(text, (f"$: not JSON: {error}",)) from error
+        try:
+            return self._read_value(first, text)
+        except OutputError as error:
+            for value in others:
+                try:
+                    return self._read_value(value, text)
+                except OutputError:
+                    continue
+            raise error from error.__cause__
+
+    def _read_value(self, value: Any, text: str) -> T:
         try:
             plain = self.converter.convert(value)
             if reasons := validate(plain, self.type_schema):
@@ -96,18 +107,3 @@ class OutputType(Generic[T]):
     def _error(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])
         return OutputError(f"the answer is not {name_of(self.hint)}: {shown}", text=text, reasons=reasons)
-
-
-def strip_code_fence(text: str, /) -> str:
-    """An answer without white space and code fences around it.
-
-    >>> strip_code_fence(" ```json\\n{}\\n``` ")
-    '{}'
-    """
-    text = text.strip("\ufeff \t\r\n")
-    fence = None if text[:1] in ("{", "[", '"') else _FENCE.search(text)
-    if fence is None:
-        return text
-    inner = text[fence.end() :]
-    end = _FENCE_END.search(inner)
-    return (inner[: end.start()] if end else inner.rpartition("```")[0] or inner).strip()

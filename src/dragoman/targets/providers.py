@@ -195,6 +195,8 @@ _RECORDS = (
             reasoning="switch",
             efforts=("none", "low", "high", "max"),
             unsupported=("n", "logit_bias", "service_tier", "verbosity"),
+            # 400: "Thinking mode does not support this tool_choice"; it thinks unless told otherwise (2026-08).
+            forced_choice_with_thinking=False,
             reasoning_replay_fields=("reasoning_content",),
         ),
         capabilities=Capabilities(max_images=0, documents=False, audio=False, forced_choice=False),

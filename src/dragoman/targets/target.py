@@ -142,6 +142,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`reasoning` and tools may be in the same request."""
     user_after_tool: bool = True
     """A user message may follow a tool result."""
+    forced_choice_with_thinking: bool = True
+    """A call can be forced while the model thinks."""
     think_tags: bool = False
     """The text of an answer may have thinking in `<think>` tags."""
     empty_prompt: bool = False

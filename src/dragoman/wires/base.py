@@ -59,6 +59,10 @@ class StreamDecoder(Protocol):
         """The events that these bytes complete; b"" means that the connection closed."""
         ...
 
+    def show_call(self, name: str, /) -> None:
+        """Show the arguments of the first call of this tool as text, if they arrive in pieces."""
+        ...
+
     def end(self) -> list[Event]:
         """As `feed(b"")`, but the body is complete by HTTP's own rules, so that nothing was cut off."""
         ...

@@ -76,6 +76,9 @@ class FramedStreamDecoder:
             return events
         return out.take()
 
+    def show_call(self, name: str, /) -> None:
+        self._out.shown_call = name
+
     def end(self) -> list[Event]:
         self._out.is_body_complete = True
         return self.feed(b"")

@@ -184,10 +184,25 @@ def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], no
             raise _unknown_tool(choice, tools)
         notes.add("dropped", "tool_choice", "names a hosted tool of another provider")
         return None
-    if not target.capabilities.forced_choice:
+    if not can_force_call(request, target):
         notes.add("changed", "tool_choice", f"{choice!r} became 'auto': calls cannot be forced")
         return "auto"
     return choice
+
+
+def can_force_call(request: Request, target: Target, /) -> bool:
+    """Whether the target can be forced to call a tool. Some models cannot while they think.
+
+    >>> from dragoman.targets.providers import target
+    >>> can_force_call(Request(), target("openai/x")), can_force_call(Request(), target("deepseek/x"))
+    (True, False)
+    """
+    capabilities, quirks = target.capabilities, target.quirks
+    if quirks.forced_choice_with_thinking:
+        return capabilities.forced_choice
+    if request.reasoning in ("none", 0):
+        return capabilities.forced_choice or "none" in (quirks.efforts or ())
+    return capabilities.forced_choice and (request.reasoning is None or not capabilities.thinking)
 
 
 def only_tool(name: str, tools: list[Tool | Opaque], notes: NoticeCollector, /) -> list[Tool | Opaque]:
