@@ -130,6 +130,18 @@ def test_what_is_held_back_comes_before_the_part_that_follows_it() -> None:
     assert first == (Text(text="<thi"), THOUGHT, Text(text="Yes."))
 
 
+def test_every_choice_is_split_and_keeps_its_log_probabilities() -> None:
+    logprobs = {"content": [{"token": "Yes", "logprob": -0.5}]}
+    message = {"content": "<think>Hm.</think>Yes"}
+    choices = [{"index": i, "message": message, "finish_reason": "stop", "logprobs": logprobs} for i in range(2)]
+    response = fold(wires.get("openai_chat").client.decode_body(json.dumps({"choices": choices}).encode(), None, LOCAL))
+    for choice in response.choices:
+        thinking, text = choice.message.parts
+        assert thinking == THOUGHT
+        assert isinstance(text, Text)
+        assert (text.text, [token.token for token in text.logprobs]) == ("Yes", ["Yes"])
+
+
 def test_without_the_quirk_the_text_stays_as_it_is() -> None:
     assert chat(*contents("<think>Hm.</think>Yes."), to=None).text == "<think>Hm.</think>Yes."
 

@@ -163,6 +163,7 @@ class ChatDecoder:
             if len(self._others) >= MAX_CHOICES - 1:
                 raise Malformed(f"{NAME}: the answer has more than {MAX_CHOICES} choices")
             other = self._others[index] = ChatDecoder(self._request)
+            other.out.text_splitter, other.out.thinking_extra = self.out.text_splitter, self.out.thinking_extra
         other.read_choice(choice, message)
 
     def as_choice(self) -> Choice:
