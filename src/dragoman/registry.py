@@ -150,6 +150,8 @@ class Registry:
         for variable, dsn in dict(env).items():
             if variable.startswith(PREFIX) and variable != PREFIX:
                 name = variable[len(PREFIX) :].lower()
+                # A variable cannot have a hyphen, the name of a built-in provider can.
+                name = dashed if (dashed := name.replace("_", "-")) in PROVIDERS else name
                 try:
                     self._define(name, dsn)
                 except SetupError as error:

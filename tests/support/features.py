@@ -22,6 +22,7 @@ SCHEMA = {
     "required": ["metres"],
     "additionalProperties": False,
 }
+PLACE = {"AWS_REGION": "eu-west-1", "GOOGLE_CLOUD_PROJECT": "p", "ANTHROPIC_FOUNDRY_RESOURCE": "r"}
 YES, ADAPTED, NO = "yes", "adapted", "no"
 
 
@@ -67,7 +68,7 @@ FEATURES: dict[str, Callable[[Target], str]] = {
 
 def targets() -> Iterator[Target]:
     """A model about which nothing is known, at every provider."""
-    registry = Registry(env={}, api_key="k")
+    registry = Registry(env=PLACE, api_key="k")
     for name in registry.providers():
         try:
             yield registry.target(f"{name}/some-model")

@@ -93,6 +93,10 @@ def named_spec(spec: str | None, registry: Registry, /) -> str | None:
     return next((f"{name}/{FIRST_MODELS[name]}" for name in ready), None)
 
 
+CLOUDS = {"aws": "AWS", "azure": "Microsoft Entra", "google": "Google Cloud"}
+"""Clouds with credentials of their own, as people call them."""
+
+
 def key_variable(provider: Provider, registry: Registry, /) -> str | None:
     """The variable that holds a provider's key; None if no such variable is set.
 
@@ -114,6 +118,8 @@ def key_state(provider: Provider, registry: Registry, /) -> str:
         return f"{variable} is set"
     if provider.api_key or provider.credential is not None:
         return "has a key"
+    if provider.identity is not None:
+        return f"no key; the credentials of {CLOUDS[provider.identity]} are used"
     return f"no key; set {' or '.join(provider.key_names)}" if provider.needs_key else "needs no key"
 
 

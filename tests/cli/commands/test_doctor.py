@@ -54,3 +54,15 @@ def test_a_config_that_is_wrong_is_named_once(tmp_path: Path) -> None:
     broken.write_text("[aliases", encoding="utf-8")
     for path in (broken, tmp_path / "nowhere.toml"):
         assert dragoman("doctor", "--config", path).out.count(path.name) == 1
+
+
+def test_it_says_where_the_credentials_of_a_cloud_come_from() -> None:
+    env = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "very-secret"}
+    done = dragoman("doctor", DRAGOMAN_MODEL="bedrock/m", **env)
+    assert "bedrock: credentials from AWS (environment)" in done.out
+    assert "very-secret" not in done.out + done.err
+
+
+def test_credentials_of_a_cloud_that_are_missing_are_named() -> None:
+    done = dragoman("doctor", DRAGOMAN_MODEL="vertex/gemini-x", GOOGLE_CLOUD_PROJECT="p")
+    assert "vertex: AuthFailed" in done.out or "vertex: no key from Google" in done.out

@@ -14,7 +14,9 @@ import msgspec
 from dragoman.cli import terminal
 from dragoman.cli.commands.models import list_all, ready_providers
 from dragoman.cli.defaults import config_path, default_spec, key_variable, read_tables
+from dragoman.engine.effects import Sign
 from dragoman.errors import DragomanError, SetupError
+from dragoman.http import HttpRequest
 from dragoman.registry import Registry
 from dragoman.targets.provider import clean_key
 
@@ -24,6 +26,9 @@ EXTRAS = {
     "gateway": ("granian", "dragoman serve"),
     "redis": ("redis", "gateways that share state"),
     "mcp": ("mcp", "tools of MCP servers"),
+    "aws": ("botocore", "AWS roles and SSO, for Bedrock"),
+    "google": ("google.auth", "Google credentials, for Vertex AI"),
+    "azure": ("azure.identity", "Microsoft Entra, for Azure"),
     "heif": ("pillow_heif", "HEIC images"),
     "ray": ("ray", "dragoman batch --ray"),
 }
@@ -115,12 +120,39 @@ def _keys(registry: Registry) -> Iterator[CheckResult]:
         elif record.api_key or record.credential is not None:
             has_key = True
             yield CheckResult("ok", f"{name}: the config has its key")
+    for name in _used_clouds(registry):
+        has_key = True
+        yield _cloud_credential(name, registry)
     if not has_key:
         yield CheckResult(
             "hint",
             "no provider has a key",
             "for example, export ANTHROPIC_API_KEY=…; dragoman providers lists the variables",
         )
+
+
+def _used_clouds(registry: Registry) -> list[str]:
+    """One provider of each cloud that aliases or the default model use without a key."""
+    specs = [*registry.aliases().values(), *filter(None, [registry.env.get("DRAGOMAN_MODEL")])]
+    names = dict.fromkeys(element.strip().partition("/")[0] for spec in specs for element in spec.split(","))
+    records = [registry.provider(name) for name in names if name in registry.providers()]
+    used = {
+        record.identity: record.name for record in records if record.identity and not key_variable(record, registry)
+    }
+    return list(used.values())
+
+
+def _cloud_credential(name: str, registry: Registry) -> CheckResult:
+    """Where the credentials of a cloud come from; never the credentials."""
+    try:
+        target = registry.target(f"{name}/m")
+        if target.credential is None:
+            return CheckResult("ok", f"{name}: the config has its key")
+        request = HttpRequest(method="GET", origin=target.base_url, path="/")
+        target.credential.sign(Sign(request, target, timeout=30.0))
+    except DragomanError as error:
+        return CheckResult("wrong", f"{name}: {terminal.describe_error(error)}", "see docs/clouds.md")
+    return CheckResult("ok", f"{name}: credentials from {target.credential.source}")
 
 
 def _default(registry: Registry) -> Iterator[CheckResult]:
