@@ -46,7 +46,7 @@ def test_a_plain_call_of_the_library(wire: str) -> None:
 def test_a_streamed_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: list(model.stream("hi"))), 27, 180, 37, 198)
+        check(walk_of(lambda: list(model.stream("hi"))), 27, 180, 38, 199)
 
 
 def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:

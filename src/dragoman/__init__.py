@@ -127,6 +127,8 @@ if TYPE_CHECKING:
     from dragoman.engine.health import Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed import Parsed
+    from dragoman.io.hooks import Call, Hooks
+    from dragoman.io.telemetry import instrument
     from dragoman.models import Explanation, Model
     from dragoman.registry import Registry
     from dragoman.schema.output_type import OutputType, schema_of
@@ -154,6 +156,7 @@ __all__ = [
     "Blocked",
     "Budget",
     "BudgetExceeded",
+    "Call",
     "Capabilities",
     "ChainExhausted",
     "ChainOptions",
@@ -181,6 +184,7 @@ __all__ = [
     "Health",
     "HealthPolicy",
     "HookFailed",
+    "Hooks",
     "Image",
     "Interrupted",
     "InvalidRequest",
@@ -276,6 +280,7 @@ __all__ = [
     "extract",
     "fold",
     "generate",
+    "instrument",
     "list_models",
     "load",
     "messages_from",
@@ -302,6 +307,8 @@ _LAZY = {
     "schema.output_type": "OutputType schema_of",
     "engine.health": "TargetHealth Health",
     "targets.health_policy": "HealthPolicy",
+    "io.hooks": "Call Hooks",
+    "io.telemetry": "instrument",
     "models": "Explanation Model",
     "registry": "Registry",
     "engine.probe": "Finding Findings",

@@ -4,7 +4,7 @@ Each one is the method of `Model` of the same name, for a spec in the default re
 for many calls with the same options, use `Registry.model` or `dragoman.model`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar, Unpack, overload
 
@@ -12,6 +12,7 @@ from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.io.driver import short_traceback
+from dragoman.io.hooks import Hooks
 from dragoman.models import CallOptions, Explanation, Model, Prompt
 from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
@@ -30,13 +31,19 @@ def default_registry() -> Registry:
     return Registry()
 
 
-def model(spec: Spec, *, chain_options: ChainOptions | None = None, **options: Unpack[CallOptions]) -> Model:
+def model(
+    spec: Spec,
+    *,
+    chain_options: ChainOptions | None = None,
+    hooks: Hooks | Iterable[Hooks] | None = None,
+    **options: Unpack[CallOptions],
+) -> Model:
     """A model of the default registry.
 
     >>> model("demo/any", temperature=0)
     Model('demo/any')
     """
-    return default_registry().model(spec, chain_options=chain_options, **options)
+    return default_registry().model(spec, chain_options=chain_options, hooks=hooks, **options)
 
 
 _model = model

@@ -22,6 +22,7 @@ from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver, short_traceback
+from dragoman.io.hooks import Call, Hooks, observed
 from dragoman.media import find_media
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
@@ -50,6 +51,7 @@ from dragoman.wires.dicts import SdkValue, is_foreign, is_message_dict, messages
 if TYPE_CHECKING:
     from dragoman.registry import Registry
 
+R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 Prompt: TypeAlias = (
     str | Message | Part | PillowImage | SdkValue | Iterable[Message | Part | str | PillowImage | SdkValue]
@@ -255,12 +257,20 @@ class Model:
     """
 
     def __init__(
-        self, registry: "Registry", spec: str, /, *, chain_options: ChainOptions, options: CallOptions
+        self,
+        registry: "Registry",
+        spec: str,
+        /,
+        *,
+        chain_options: ChainOptions,
+        options: CallOptions,
+        hooks: Sequence[Hooks] = (),
     ) -> None:
         self.spec = spec
         self._registry = registry
         self._chain_options = chain_options
         self._call_options = options
+        self._hooks = hooks
 
     def __repr__(self) -> str:
         return f"Model({self.spec!r})"
@@ -436,7 +446,13 @@ class Model:
 
     def plan(self, request: Request, chain_options: ChainOptions) -> Plan[Response]:
         """The plan for a request; the driver runs it."""
-        return failover.run(request, self.targets(), self._registry.health, chain_options)
+        return self._with_hooks(failover.run(request, self.targets(), self._registry.health, chain_options), request)
+
+    def _with_hooks(self, plan: Plan[R], request: Request) -> Plan[R]:
+        if not self._hooks and not self._registry.hooks:
+            return plan
+        call = Call(self.spec, request, target=self.targets()[0].name)
+        return observed(plan, call, (*self._registry.hooks, *self._hooks))
 
     @property
     def driver(self) -> Driver:
@@ -470,15 +486,17 @@ class Model:
         if output is None:
             return self.plan(request, chain_options)
         parser = output_type_of(output)
-        return typed.run(request, parser, self.targets(), self._registry.health, chain_options, max_repairs=max_repairs)
+        health = self._registry.health
+        plan = typed.run(request, parser, self.targets(), health, chain_options, max_repairs=max_repairs)
+        return self._with_hooks(plan, request)
 
     def _extract(
         self, parser: OutputType[T], prompt: Prompt, max_repairs: int, options: CallOptions, *, stream: bool = False
     ) -> Plan[Parsed[T]]:
         request, chain_options = self.request(prompt, stream=stream, **options)
-        return typed.extract(
-            request, parser, self.targets(), self._registry.health, chain_options, max_repairs=max_repairs
-        )
+        health = self._registry.health
+        plan = typed.extract(request, parser, self.targets(), health, chain_options, max_repairs=max_repairs)
+        return self._with_hooks(plan, request)
 
     def _plan(self, prompt: Prompt, options: CallOptions, *, stream: bool = False) -> Plan[Response]:
         return self.plan(*self.request(prompt, stream=stream, **options))

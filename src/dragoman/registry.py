@@ -21,6 +21,7 @@ from dragoman.errors import SetupError
 from dragoman.io.cloud_credentials import cloud_credential
 from dragoman.io.credentials import KeyFunction
 from dragoman.io.driver import Driver, Observer
+from dragoman.io.hooks import Hooks, as_hooks
 from dragoman.io.transport import make_transport
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.models import CallOptions, Model, check_options
@@ -91,6 +92,7 @@ class Registry:
         health: Health | None = None,
         health_policy: HealthPolicy | None = None,
         observers: Iterable[Observer] = (),
+        hooks: Hooks | Iterable[Hooks] | None = None,
     ) -> None:
         self.env: Mapping[str, str] = os.environ if env is None else env
         if health is not None and health_policy is not None:
@@ -98,6 +100,8 @@ class Registry:
         self.health = health or Health(health_policy, lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
+        self.hooks = as_hooks(hooks)
+        """The hooks of all its models."""
         self.driver = Driver(self.transport, list(observers), fetcher=UrlFetcher(ca=ca))
         self._api_key = api_key if isinstance(api_key, str) else None
         self._credential = KeyFunction(api_key) if callable(api_key) else None
@@ -115,8 +119,15 @@ class Registry:
 
     # Calls ------------------------------------------------------------------------------------------------------------
 
-    def model(self, spec: Spec, *, chain_options: ChainOptions | None = None, **options: Unpack[CallOptions]) -> Model:
-        """A model for a spec. `options` apply to all its calls; a call may override them.
+    def model(
+        self,
+        spec: Spec,
+        *,
+        chain_options: ChainOptions | None = None,
+        hooks: Hooks | Iterable[Hooks] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Model:
+        """A model for a spec. `options` apply to all its calls; a call may override them. `hooks` see its calls.
 
         >>> Registry(env={"GROQ_API_KEY": "k"}).model("groq/llama", temperature=0)
         Model('groq/llama')
@@ -124,11 +135,23 @@ class Registry:
         check_options(options)
         spec = as_spec(spec)
         self.targets(spec)
-        return Model(self, spec, chain_options=chain_options or ChainOptions(), options=options)
+        own_hooks = as_hooks(hooks)
+        return Model(self, spec, chain_options=chain_options or ChainOptions(), options=options, hooks=own_hooks)
 
     def observe(self, observer: Observer) -> None:
         """Call this function after every attempt."""
         self.driver.observers.append(observer)
+
+    def add_hooks(self, hooks: Hooks) -> None:
+        """Call these functions in the course of every call, also of models that exist already.
+
+        >>> registry = Registry(env={})
+        >>> registry.add_hooks(Hooks(before=lambda call: print("before", call.spec)))
+        >>> registry.model("demo/any").generate("Is it so?").finish.reason
+        before demo/any
+        'stop'
+        """
+        self.hooks = (*self.hooks, *as_hooks(hooks))
 
     def close(self) -> None:
         """Close the pooled connections; the next call opens new ones.

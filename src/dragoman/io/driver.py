@@ -4,6 +4,7 @@ This is the only place that waits. The blocking and the async methods mirror eac
 """
 
 import asyncio
+import logging
 import random
 import threading
 import time
@@ -32,6 +33,7 @@ from dragoman.engine.effects import (
     Sleep,
     StartJobs,
 )
+from dragoman.engine.failover import CooldownStarted
 from dragoman.errors import DragomanError, SetupError
 from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs
@@ -39,7 +41,11 @@ from dragoman.io.tracebacks import shorten_traceback
 from dragoman.io.transport import Handle, Transport
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.io.worker_threads import acompute, compute
+from dragoman.types import Attempt
 
+LOGGER = logging.getLogger("dragoman.calls")
+LOGGER.addHandler(logging.NullHandler())
+"""Silent unless the program configures logging: attempts (debug), failed ones (info), cooldowns (warning)."""
 T = TypeVar("T")
 E = TypeVar("E", Send, Open, Fetch)
 Observer: TypeAlias = Callable[[Any], object]
@@ -126,6 +132,7 @@ class Driver:
                 resources.close()
                 return self.transport.send(resources.stoppable(effect))
             case Observe():
+                log_observation(effect.what)
                 return notify(self.observers, effect.what)
             case Open():
                 resources.close()
@@ -158,6 +165,7 @@ class Driver:
                 await resources.aclose()
                 return await self.transport.asend(effect)
             case Observe():
+                log_observation(effect.what)
                 return notify(self.observers, effect.what)
             case Open():
                 await resources.aclose()
@@ -316,7 +324,7 @@ short_traceback = _ShortTraceback()
 
 
 def notify(observers: Sequence[Observer], what: object, /) -> None:
-    """Call some observers; their exceptions are ignored.
+    """Call some observers; their exceptions are logged and ignored.
 
     >>> notify([print, int, print], "a step")
     a step
@@ -325,8 +333,30 @@ def notify(observers: Sequence[Observer], what: object, /) -> None:
     for observer in observers:
         try:
             observer(what)
-        except Exception:  # noqa: BLE001, S112 - an observer must not break a call
-            continue
+        except Exception as error:  # noqa: BLE001 - an observer must not break a call
+            # Without the message and the traceback: they may quote the prompt.
+            LOGGER.warning("an observer or a hook failed: %s", type(error).__name__)
+
+
+def log_observation(what: object, /) -> None:
+    """Log an attempt or a cooldown, without content: messages of errors may quote the prompt."""
+    if isinstance(what, Attempt):
+        if what.outcome == "served":
+            if LOGGER.isEnabledFor(logging.DEBUG):
+                usage = what.usage
+                LOGGER.debug(
+                    "%s served in %.3f s, tokens: %s in, %s out", what.target, what.duration, usage.input, usage.output
+                )
+        else:
+            LOGGER.info("%s %s: %s", what.target, what.outcome, _kind_of_error(what.error))
+    elif isinstance(what, CooldownStarted):
+        LOGGER.warning("%s: cooldown of %.1f s after %s", what.target, what.seconds, _kind_of_error(what.why))
+
+
+def _kind_of_error(text: str | None) -> str:
+    """The class of an error, without its message."""
+    kind = (text or "").partition(":")[0]
+    return kind if kind.isidentifier() else "unknown"
 
 
 class _Resources:

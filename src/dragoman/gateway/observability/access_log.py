@@ -148,6 +148,8 @@ def configure_logging(level: int = logging.INFO, /) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    # The access log has the attempts of each request, and the metrics have the cooldowns.
+    logging.getLogger("dragoman.calls").setLevel(logging.ERROR)
 
 
 def traceback_text(error: BaseException, /) -> str:

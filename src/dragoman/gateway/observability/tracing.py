@@ -6,9 +6,12 @@ OpenTelemetry itself sends the spans: run the gateway under `opentelemetry-instr
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from msgspec.structs import replace
+
 from dragoman.errors import SetupError, redact
 from dragoman.gateway.store.base import UsageRow
-from dragoman.types import Request, Response
+from dragoman.io.telemetry import MISSING, known, provider_name, request_attributes, response_attributes
+from dragoman.types import Request, Response, Usage
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span as OtelSpan
@@ -17,15 +20,6 @@ if TYPE_CHECKING:
 Operation: TypeAlias = Literal["chat", "embeddings", "count_tokens"]
 """The operation of a span. The conventions have no name for `count_tokens`."""
 
-PROVIDERS = {
-    "azure": "azure.ai.openai",
-    "bedrock": "aws.bedrock",
-    "google": "gcp.gemini",
-    "mistral": "mistral_ai",
-    "vertex": "gcp.vertex_ai",
-    "xai": "x_ai",
-}
-"""Providers that have another name in the conventions (2026-11)."""
 DEFAULT_PROVIDER = "dragoman"
 """The provider of a span whose target is not known: the attribute is required."""
 
@@ -37,7 +31,7 @@ class Tracing:
         try:
             from opentelemetry import propagate, trace
         except ImportError as error:
-            raise SetupError("traces: OpenTelemetry is missing; run pip install 'dragoman[otel]'") from error
+            raise SetupError(f"traces: {MISSING}") from error
         self._tracer = trace.get_tracer("dragoman", tracer_provider=provider)
         self._kind = trace.SpanKind.CLIENT
         self._extract = propagate.extract
@@ -55,8 +49,8 @@ class Tracing:
     ) -> "RequestSpan":
         """Start a span. It continues the trace of the headers; `provider` is that of the first target."""
         model = redact(model)
-        attributes = _request_attributes(model, request) if operation == "chat" else {"gen_ai.request.model": model}
-        attributes |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDERS.get(provider, provider)}
+        attributes = request_attributes(model, request) if operation == "chat" else {"gen_ai.request.model": model}
+        attributes |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider_name(provider)}
         if conversation is not None:
             attributes["gen_ai.conversation.id"] = redact(conversation)
         return RequestSpan(
@@ -75,9 +69,7 @@ class RequestSpan:
         from opentelemetry.trace import Status, StatusCode
 
         if self._span.is_recording():
-            self._span.set_attributes(
-                {name: value for name, value in _response_attributes(row, response) if value is not None}
-            )
+            self._span.set_attributes(_response_attributes(row, response))
             if row.outcome != "served":
                 # Only the type: the message may quote the prompt.
                 self._span.set_attribute("error.type", row.outcome if error is None else type(error).__name__)
@@ -85,36 +77,17 @@ class RequestSpan:
         self._span.end()
 
 
-def _request_attributes(model: str, request: Request) -> dict[str, Any]:
-    attributes = {
-        "gen_ai.request.model": model,
-        "gen_ai.request.stream": request.stream or None,
-        "gen_ai.request.max_tokens": request.max_tokens,
-        "gen_ai.request.temperature": request.temperature,
-        "gen_ai.request.top_p": request.top_p,
-        "gen_ai.request.top_k": None if request.top_k is None else float(request.top_k),
-        "gen_ai.request.seed": request.seed,
-        "gen_ai.output.type": None if request.schema is None else "json",
-    }
-    return {name: value for name, value in attributes.items() if value is not None}
-
-
-def _response_attributes(row: UsageRow, response: Response | None) -> list[tuple[str, Any]]:
+def _response_attributes(row: UsageRow, response: Response | None) -> dict[str, Any]:
     provider = None if row.target is None else row.target.partition("/")[0]
-    usage = None if response is None else response.usage
-    return [
-        ("gen_ai.provider.name", provider and PROVIDERS.get(provider, provider)),
-        ("gen_ai.response.id", response and response.id),
-        ("gen_ai.response.model", response and response.model),
-        ("gen_ai.response.finish_reasons", None if response is None else (response.finish.reason,)),
-        ("gen_ai.response.time_to_first_chunk", row.time_to_first_token if row.stream else None),
-        ("gen_ai.usage.input_tokens", row.input),
-        ("gen_ai.usage.output_tokens", row.output),
-        ("gen_ai.usage.cache_read.input_tokens", row.cache_read),
-        ("gen_ai.usage.cache_creation.input_tokens", usage and usage.cache_write),
-        ("gen_ai.usage.reasoning.output_tokens", usage and usage.reasoning),
-        ("http.response.status_code", row.status),
-        ("dragoman.request.id", row.id),
-        ("dragoman.target", row.target),
-        ("dragoman.attempts", row.attempts or None),
-    ]
+    usage = Usage() if response is None else response.usage
+    usage = replace(usage, input=row.input, output=row.output, cache_read=row.cache_read)
+    return response_attributes(response, usage) | known(
+        [
+            ("gen_ai.provider.name", provider and provider_name(provider)),
+            ("gen_ai.response.time_to_first_chunk", row.time_to_first_token if row.stream else None),
+            ("http.response.status_code", row.status),
+            ("dragoman.request.id", row.id),
+            ("dragoman.target", row.target),
+            ("dragoman.attempts", row.attempts or None),
+        ]
+    )
