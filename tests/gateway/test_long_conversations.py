@@ -189,3 +189,13 @@ def test_the_prefix_does_not_move(cell: Cell, *, stream: bool, has_store: bool) 
 def first_difference(before: bytes, after: bytes) -> str:
     at = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
     return f"byte {at}: …{before[max(0, at - 80) : at + 60]!r} became …{after[max(0, at - 80) : at + 60]!r}"
+
+
+@each_form
+@pytest.mark.parametrize("provider", SIMULATORS)
+def test_an_answer_ends_in_text_for_clients_that_read_the_last_block(provider: str, *, stream: bool) -> None:
+    conversation = talk(Cell("messages", provider), stream=stream, has_store=False)
+    answers = [message["content"] for message in conversation.client.history if message["role"] == "assistant"]
+    finals = [blocks for blocks in answers if all(block["type"] != "tool_use" for block in blocks)]
+    assert finals
+    assert {blocks[-1]["type"] for blocks in finals} == {"text"}

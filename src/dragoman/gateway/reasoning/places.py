@@ -48,29 +48,39 @@ class Placement(Protocol):
 
 
 class OnThinking:
-    """For dialects whose thinking parts have an opaque member."""
+    """For dialects whose thinking parts have an opaque member.
 
-    def __init__(self, wire: str, member: str, make_tag: MakeTag, /) -> None:
+    The state of a text waits for the next part. If the text is the last part and `ends_in_text`, it is not sent: Claude
+    Code takes the last block for the answer (seen 2026-11), and no provider checks the state of a text.
+    """
+
+    def __init__(self, wire: str, member: str, make_tag: MakeTag, /, *, ends_in_text: bool = False) -> None:
         self._wire = wire
         self._member = member
         self._make_tag = make_tag
+        self._ends_in_text = ends_in_text
+        self._waiting: tuple[Part, ...] = ()
 
     def place(self, part: Part, state: PartState | None, /) -> Placed:
-        if state is None:
-            return Placed((), part, ())
         match part:
             case Thinking():
-                tag = self._make_tag([replace(state, text=nearby(part.text))])
-                return Placed((), self._thinking(tag, part.text), ())
+                if state is not None:
+                    part = self._thinking(self._make_tag([replace(state, text=nearby(part.text))]), part.text)
+                return Placed((), part, self._take_waiting())
             case ToolCall():
-                return Placed(self._carrier(state), part, ())
-            case Text():
-                return Placed((), part, self._carrier(replace(state, text=nearby(part.text))))
+                return Placed((*self._take_waiting(), *(() if state is None else self._carrier(state))), part, ())
+            case Text() if state is not None:
+                self._waiting += self._carrier(replace(state, text=nearby(part.text)))
+                return Placed((), part, ())
             case _:
                 return Placed((), part, ())
 
     def end(self) -> tuple[Part, ...]:
-        return ()
+        return () if self._ends_in_text else self._take_waiting()
+
+    def _take_waiting(self) -> tuple[Part, ...]:
+        waiting, self._waiting = self._waiting, ()
+        return waiting
 
     def _carrier(self, state: PartState) -> tuple[Part, ...]:
         tag = self._make_tag([state])
@@ -187,8 +197,8 @@ class InStore:
 
 
 PLACEMENTS: dict[str, Callable[[MakeTag], Placement]] = {
-    "anthropic": lambda make_tag: OnThinking("anthropic", "signature", make_tag),
-    "bedrock": lambda make_tag: OnThinking("bedrock", "signature", make_tag),
+    "anthropic": lambda make_tag: OnThinking("anthropic", "signature", make_tag, ends_in_text=True),
+    "bedrock": lambda make_tag: OnThinking("bedrock", "signature", make_tag, ends_in_text=True),
     "openai_responses": lambda make_tag: OnThinking("openai_responses", "encrypted_content", make_tag),
     GOOGLE: OnCalls,
     CHAT: InChat,

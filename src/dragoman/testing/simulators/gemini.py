@@ -68,14 +68,14 @@ class GeminiSimulator(Simulator):
         return signed, frozenset(marks)
 
     def steps(self, body: JsonObject, /) -> Iterator[HistoryStep]:
+        # The signature of a text may come back, too, but Google does not check it.
         for content in objects(body.get("contents")):
             if content.get("role") == "model":
                 parts = objects(content.get("parts"))
                 functions = [member(part, "functionCall") for part in parts if "functionCall" in part]
                 calls = [text_of(function.get("id") or function.get("name")) for function in functions]
-                texts = [text_of(part.get("text")) for part in parts if "text" in part and not part.get("thought")]
                 marks = {text_of(part.get("thoughtSignature")) for part in parts}
-                yield HistoryStep(tuple(calls or texts), frozenset(marks), is_placeholder=bool(marks & {*PLACEHOLDERS}))
+                yield HistoryStep(tuple(calls), frozenset(marks), is_placeholder=bool(marks & {*PLACEHOLDERS}))
 
     def encode_refusal(self, violation: Violation, /) -> JsonObject:
         names = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
