@@ -31,6 +31,7 @@ from dragoman.targets.config import (
     check_alias,
     check_provider,
     cycle_message,
+    find_alias,
     make_facts,
     make_provider,
     read_config,
@@ -402,8 +403,8 @@ class Registry:
                 expanded.add(element)
 
     def _spec_of(self, name: str, path: tuple[str, ...]) -> str:
-        if name in self._aliases:
-            return self._aliases[name]
+        if (alias := find_alias(name, self._aliases)) is not None:
+            return self._aliases[alias]
         for resolver in tuple(self._resolvers):
             if (spec := resolver(name)) is not None:
                 return as_spec(spec)

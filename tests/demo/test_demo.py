@@ -114,9 +114,15 @@ def test_results_are_quoted(model: Any) -> None:
         ToolResult(id="call_1", name="tide_height", content="4.2 m"),
         ToolResult(id="call_2", name="tide_height", content="no port", is_error=True),
     )
-    answer = model.generate([question, called, results], tools=[TIDE], tool_choice="required")
+    answer = model.generate([question, called, results], tools=[TIDE])
     assert answer.text.startswith("tide_height says: 4.2 m")
     assert "failed: no port" in answer.text
+    assert model.generate([question, called, results], tools=[TIDE], tool_choice="required").tool_calls
+
+
+def test_a_greeting_calls_no_tool(model: Any) -> None:
+    assert not model.generate("Hello! Is the tide high?", tools=[TIDE]).tool_calls
+    assert model.generate("Hello! Is the tide high?", tools=[TIDE], tool_choice="required").tool_calls
 
 
 # ── schemas ─────────────────────────────────────────────────────────────────

@@ -157,9 +157,11 @@ def _quote(result: ToolResult) -> str:
 
 def _tool_calls(request: Request) -> list[ToolCall]:
     tools = [tool for tool in request.tools if isinstance(tool, Tool)]
-    if not tools or request.tool_choice == "none" or _results(request):
-        return []
     prompt = _prompt(request)
+    is_forced = request.tool_choice not in (None, "auto", "none")
+    is_answered = bool(_results(request)) or _GREETING.match(prompt) is not None
+    if not tools or request.tool_choice == "none" or (is_answered and not is_forced):
+        return []
     scores = {tool.name: _score(tool, prompt) for tool in tools}
     matching = sorted((tool for tool in tools if scores[tool.name] >= 2), key=lambda tool: -scores[tool.name])
     if request.tool_choice == "required":

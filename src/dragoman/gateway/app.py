@@ -201,12 +201,22 @@ class App:
             response = context.tool_ids.to_client(response)
         response = _complete(response, context)
         context.note_completed(int(time.time()))
+        if wire.add_durations is not None:
+            response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
         response, not_kept = await _tag_response(response, context)
+        lost = (*response.notices, *not_kept, *unsupported_parts(wire, response.message.parts))
         # Accounting comes first: the response is paid for even if it cannot be stored.
-        await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
+        await record.finish(
+            "served",
+            status=200,
+            target=response.target,
+            usage=response.usage,
+            response=response,
+            notices=context.notices + lost,
+        )
         not_stored = await context.store_conversation(response) if context.is_stored else ()
         http_response = wire.server.encode_body(response, context.request)
-        notices = (*response.notices, *not_kept, *not_stored, *unsupported_parts(wire, response.message.parts))
+        notices = (*lost, *not_stored)
         return with_headers(http_response, [*context.response_headers(response.target, notices), *record.limit_headers])
 
     async def _stream(
@@ -390,7 +400,10 @@ class _Stream:
                 self._events += events
             self._record.count_streamed(events)
             if isinstance(last := events[-1], Finished):
-                not_stored = await self._finish(last, emission.target)
+                if (add_durations := cast("Wire", context.wire).add_durations) is not None:
+                    last = replace(last, finish=add_durations(last.finish, *self._record.seconds()))
+                    events = [*events[:-1], last]
+                not_stored = await self._finish(last, emission.target, emission.notices)
                 if notices := (*emission.notices, *not_stored, *await self._keep(is_finished=True)):
                     events = [*events[:-1], replace(last, notices=notices + last.notices)]
             elif self._tagger is not None and self._tagger.has_writes:
@@ -400,11 +413,18 @@ class _Stream:
         except Exception as error:  # noqa: BLE001 - it ends the stream, in the client's dialect
             return to_dragoman_error(error, self._context.id)
 
-    async def _finish(self, finished: Finished, target: str | None) -> tuple[Notice, ...]:
+    async def _finish(self, finished: Finished, target: str | None, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
         """Store everything before the last byte is sent: the next request of the conversation may follow at once."""
         self._context.note_completed(int(time.time()))
         response = replace(fold(self._events), target=target) if self._needs_response else None
-        await self._record.finish("served", status=200, target=target, usage=finished.usage, response=response)
+        await self._record.finish(
+            "served",
+            status=200,
+            target=target,
+            usage=finished.usage,
+            response=response,
+            notices=(*self._context.notices, *notices, *finished.notices),
+        )
         if response is not None and self._context.is_stored:
             return await self._context.store_conversation(response)
         return ()

@@ -10,13 +10,16 @@ from dragoman.errors import ModelNotFound
 from dragoman.gateway.errors import NoModelNamed
 from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
+from dragoman.targets.config import find_alias
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.target import Target
-from dragoman.types import ModelInfo
+from dragoman.types import ModelInfo, Notice
 
 MAX_CACHED = 4096
 """Names in the cache: clients choose them, so their number is not limited otherwise."""
 MAX_NAME = 2048
+DEFAULT = "default"
+"""The alias for names that nothing else has."""
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +36,7 @@ class TargetChoice(msgspec.Struct, frozen=True):
     targets: tuple[Target, ...]
     options: ChainOptions
     tier: str | None = None
+    notices: tuple[Notice, ...] = ()
 
 
 class Catalog:
@@ -59,9 +63,10 @@ class Catalog:
         return tuple(self._tiers)
 
     def default(self) -> str:
-        """The tier of requests that name neither a model nor a tier; raises NoModelNamed if it does not exist."""
-        if (tier := TIERS[0]) in self._registry.aliases():
-            return tier
+        """The model of requests that name neither a model nor a tier; raises NoModelNamed if there is none."""
+        tier, aliases = TIERS[0], self._registry.aliases()
+        if (name := next((name for name in (DEFAULT, tier) if name in aliases), None)) is not None:
+            return name
         example = next((model.id for model in self.models()), "provider/model")
         raise NoModelNamed(
             f"model is missing, and there is no default tier {tier!r}; "
@@ -79,7 +84,8 @@ class Catalog:
 
     def models(self) -> tuple[ModelInfo, ...]:
         """The tiers, the aliases, and the models behind them."""
-        names = dict.fromkeys((*self._tiers, *self._registry.aliases()))
+        aliases = (alias for alias in self._registry.aliases() if "*" not in alias)
+        names = dict.fromkeys((*self._tiers, *aliases))
         for name in tuple(names):
             names.update(dict.fromkeys(target.name for target in self.find(name).targets))
         if "demo" in self._providers:
@@ -92,8 +98,12 @@ class Catalog:
         aliases = self._registry.aliases()
         for element in map(str.strip, name.split(",")):
             provider, slash, model = element.partition("/")
-            if not (provider in self._providers and model if slash else element in aliases):
-                raise ModelNotFound(f"unknown model {element!r}{did_you_mean(element, aliases)}", fail_over=False)
+            if provider in self._providers and model if slash else find_alias(element, aliases) is not None:
+                continue
+            if DEFAULT in aliases and not slash and element == name:
+                notice = Notice(kind="info", what="model", why=f"there is no model {element!r}; the default answers")
+                return TargetChoice(tuple(self._registry.targets(DEFAULT)), self._options, notices=(notice,))
+            raise ModelNotFound(f"unknown model {element!r}{did_you_mean(element, aliases)}", fail_over=False)
         targets = tuple(self._registry.targets(name))
         tier = self._tiers.get(name)
         if tier is None:

@@ -28,6 +28,7 @@ from dragoman.gateway.errors import UnknownPreviousResponse
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
+from dragoman.gateway.reasoning.places import STORED
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
@@ -141,6 +142,7 @@ class RequestContext:
         _check_schemas(request)
         self.set_model(model or runtime.catalog.default())
         choice = runtime.catalog.find(self.model)
+        self.notices += choice.notices
         if GATEWAY_FIELDS in request.extra:
             self.conversation_id, request = take_conversation_id(request)
         if request.schema is not None:  # clients cannot know which targets have native structured output
@@ -183,7 +185,7 @@ class RequestContext:
             self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items))
             _, request = cast("Wire", self.wire).server.decode_request(self.http)
             self._stored, request = stored_conversations.split(request, self.http.body)
-        self.notices = self._stored.notices
+        self.notices += self._stored.notices
         if (field := self._stored.needs_own_wire) is not None:
             self._keep_own_wire(field)
         if (id := self._stored.previous_id) is None:
@@ -247,9 +249,9 @@ class RequestContext:
         return request
 
     def is_crossing(self, target: str | None, /) -> bool:
-        """Whether a target speaks another wire than the client."""
-        found = self._target(target)
-        return found is not None and found.wire != cast("Wire", self.wire).name
+        """Whether the answer of a target may have state that the client's dialect has no field for."""
+        found, dialect = self._target(target), cast("Wire", self.wire).name
+        return found is not None and (found.wire != dialect or dialect in STORED)
 
     async def tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
         """What puts the reasoning state of a target into its answer, after some parts; None if it is not needed."""

@@ -189,6 +189,22 @@ def _check_fact(name: str, value: Any) -> str | None:
     return None
 
 
+def find_alias(name: str, aliases: Mapping[str, str], /) -> str | None:
+    """The alias of a name: its own, or else the longest one with a `*` that matches it; None if there is none.
+
+    >>> find_alias("claude-haiku-4-5", {"claude-*": "groq/big", "claude-haiku-*": "groq/small"})
+    'claude-haiku-*'
+    """
+    if name in aliases:
+        return name
+    matching = [alias for alias in aliases if "*" in alias and _matches(name, alias)]
+    return max(matching, key=len, default=None)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
+
+
 def check_alias(name: str, spec: object, /) -> tuple[str, str]:
     """The name and the spec of an alias, or SetupError.
 

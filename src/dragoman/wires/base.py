@@ -17,7 +17,7 @@ A folder `wires/<name>/` holds one wire: `encoder` and `decoder` are its client 
 server half, `messages` and `parts` convert messages for both, `schema` has the types of the protocol's JSON.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ from dragoman.events import Event, kind_of
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import (
+    Finish,
     JsonObject,
     Notice,
     Opaque,
@@ -178,6 +179,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False
     """Whether the gateway replaces the ids of tool calls with its own."""
+    add_durations: Callable[[Finish, float, float], Finish] | None = None
+    """Adds to the end of an answer how long all of it took, and its start, in seconds; None if responses do not say."""
     empty_request_loads_model: bool = False
     """Whether a request without messages only asks the server to load the model."""
 

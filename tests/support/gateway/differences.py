@@ -146,6 +146,13 @@ def _numbered(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 ANSWERS: list[Difference[Response]] = [
     Difference(
+        "durations",
+        "clients of ollama get them from the gateway",
+        client("ollama"),
+        lambda response, _: replace(response, finish=replace(response.finish, extra={})),
+        on_both=True,
+    ),
+    Difference(
         "response id",
         "ollama and bedrock have none; clients of other dialects get the request id instead",
         either("bedrock", "ollama"),

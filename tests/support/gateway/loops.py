@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dragoman.events import fold
 from dragoman.gateway.app import App
 from dragoman.gateway.tool_call_ids import HEADER
-from dragoman.testing import Scripted
+from dragoman.testing import FaultyServer, Scripted
 from dragoman.types import (
     Finish,
     FinishReason,
@@ -134,7 +134,7 @@ class Client:
         return () if self.seen is None else self.seen.notices
 
 
-def received(script: Scripted) -> tuple[Part, ...]:
+def received(script: Scripted | FaultyServer) -> tuple[Part, ...]:
     """The first assistant message of the last request that a provider got, without the ids of calls and their items."""
     message = next(message for message in script.requests[-1].messages if message.role == "assistant")
     return tuple(_without_ids(part) if isinstance(part, ToolCall) else part for part in message.parts)

@@ -127,6 +127,10 @@ def test_routes() -> None:
             for place in ("projects/{project}/locations/{location}/", "")
             for method in ("generateContent", "streamGenerateContent")
         ),
+        "/v1beta/{model}:generateContent",
+        "/v1beta/{model}:streamGenerateContent",
+        "/v1/{model}:generateContent",
+        "/v1/{model}:streamGenerateContent",
     ]
 
 
@@ -596,7 +600,11 @@ def test_what_our_words_do_not_cover_is_given_back() -> None:
         ({"responseFormat": {"image": {}}}, None),
         ({"responseFormat": "json"}, None),
         ({"responseMimeType": "text/plain"}, None),
-        ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}}, None),
+        (
+            {"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}},
+            {"type": "string", "enum": ["a"]},
+        ),
+        ({"responseMimeType": "text/x.enum"}, None),
         ({}, None),
     ],
 )
@@ -629,7 +637,8 @@ def test_a_config_is_given_back_as_it_was_written(config: JsonObject) -> None:
         ({"responseFormat": {"text": {"mimeType": "application/json", "schema": SCHEMA}}}, True),
         ({"responseFormat": {"text": {"schema": SCHEMA, "grammar": "x"}}}, False),
         ({"responseMimeType": "text/plain"}, True),
-        ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}}, False),
+        ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}}, True),
+        ({"responseMimeType": "text/x.enum"}, False),
         ({"thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": True}}, True),
         ({"thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": False}}, False),
         ({"thinkingConfig": {"thinkingBudget": 0, "includeThoughts": False}}, True),
@@ -928,3 +937,19 @@ def test_errors(error: DragomanError, status: int, response_of: JsonObject) -> N
 def test_an_error_ends_an_array() -> None:
     data = stream([Overloaded("busy")], Request(stream=True, extra={"google.alt": "json"}))
     assert msgspec.json.decode(data) == [{"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}]
+
+
+# One value of an enum ---------------------------------------------------------------------------------------------------
+
+
+def test_a_value_of_an_enum_is_plain_text() -> None:
+    config = {"responseMimeType": "text/x.enum", "responseJsonSchema": {"type": "string", "enum": ["a"]}}
+    request = decoded(generationConfig=config)
+    for text, expected in (('"a"', "a"), ("a", "a"), ("7", "7")):
+        parts = (Thinking(text="Hm."), Text(text=text))
+        response = Response(message=Message(role="assistant", parts=parts), finish=Finish(reason="stop"))
+        body = msgspec.json.decode(WIRE.server.encode_body(response, request).body)
+        assert [part["text"] for part in body["candidates"][0]["content"]["parts"]] == ["Hm.", expected]
+        encoder = WIRE.server.stream_encoder(request)
+        stream = b"".join(encoder.feed(event) for event in to_events(response))
+        assert f'{{"text":"{expected}"}}'.encode() in stream

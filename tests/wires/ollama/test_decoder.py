@@ -76,7 +76,10 @@ def test_lines_become_events() -> None:
             PartDelta(index=0, text="Low"),
             PartDelta(index=0, text=" tide."),
             PartEnded(index=0, part=Text(text="Low tide.")),
-            Finished(finish=Finish(reason="stop", raw="stop"), usage=Usage(input=12, output=4)),
+            Finished(
+                finish=Finish(reason="stop", raw="stop", extra={"ollama": {"total_duration": 1_200_000_000}}),
+                usage=Usage(input=12, output=4),
+            ),
         ],
         None,
     )
@@ -145,7 +148,7 @@ def test_a_loaded_model_says_nothing() -> None:
 
 def test_an_end_without_a_reason_is_other() -> None:
     response = answer("without_a_reason.ndjson")
-    assert response.finish == Finish(reason="other")
+    assert response.finish == Finish(reason="other", extra={"ollama": {"total_duration": 8113331500}})
     assert response.created == 1691164339
     assert response.usage == Usage(input=61)
 
@@ -293,3 +296,16 @@ def test_a_body_without_a_message_is_malformed(body: bytes) -> None:
 def test_a_body_that_was_aborted_is_an_answer_that_ended_otherwise() -> None:
     response = fold(CLIENT.decode_body(b'{"message": {"content": "aaaa"}, "done": false}'))
     assert (response.text, response.finish.reason) == ("aaaa", "other")
+
+
+def test_durations_that_a_server_did_not_send_are_added() -> None:
+    from dragoman.wires.ollama.schema import add_durations
+
+    sent = Finish(reason="stop", extra={"ollama": {"total_duration": 7}})
+    assert add_durations(sent, 2.0, 0.5).extra["ollama"] == {
+        "total_duration": 7,
+        "load_duration": 1,
+        "prompt_eval_duration": 500_000_000,
+        "eval_duration": 1_500_000_000,
+    }
+    assert min(add_durations(Finish(reason="stop"), 0.0, 0.0).extra["ollama"].values()) == 1

@@ -10,6 +10,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -38,7 +39,7 @@ from dragoman.targets.estimates import (
     total_tokens,
 )
 from dragoman.targets.target import Target
-from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
+from dragoman.types import UNKNOWN_USAGE, Attempt, Notice, Request, Response, Usage
 
 if TYPE_CHECKING:
     from dragoman.gateway.request import RequestContext
@@ -235,6 +236,11 @@ class RequestRecord:
         """How many attempts there were, with the one that is streaming its answer."""
         return self._failures + self._is_answered
 
+    def seconds(self) -> tuple[float, float]:
+        """The time since the request came, and until the first event of its answer."""
+        total = self._accounting.timer() - self._start
+        return total, total if self._first is None else self._first
+
     def admit(self, admission: QuotaAdmission, /) -> None:
         """Note what is reserved of the key's limits."""
         self._admission = admission
@@ -281,6 +287,7 @@ class RequestRecord:
         usage: Usage = UNKNOWN_USAGE,
         response: Response | None = None,
         error: BaseException | None = None,
+        notices: Iterable[Notice] = (),
     ) -> None:
         """Record the outcome: served, failed, or client_disconnected. Only the first call counts."""
         if self.is_finished:
@@ -304,6 +311,7 @@ class RequestRecord:
             duration=accounting.timer() - self._start,
             time_to_first_token=self._first,
             attempts=self.attempts,
+            losses=dict(Counter(notice.kind for notice in notices if notice.loss)),
         )
         if outcome == "client_disconnected" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the chain was closed and cannot report it

@@ -44,6 +44,8 @@ class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
     duration: float | None = None
     time_to_first_token: float | None = None
     estimated: bool = False
+    losses: dict[str, int] = {}
+    """Notices of losses, by kind."""
 
 
 _redact_model = lru_cache(maxsize=1024)(redact)
@@ -96,6 +98,7 @@ class AccessLog:
             None if row.duration is None else round(row.duration, 6),
             None if row.time_to_first_token is None else round(row.time_to_first_token, 6),
             row.estimated,
+            row.losses,
         )
         self._write(f"{_encode(line).decode()}\n")
 

@@ -115,7 +115,9 @@ class _Restorer:
         """The message with its state; None if nothing is left of it."""
         build = _MessageBuilder()
         if step.stored is not None:
-            build.add_states(self._readable(step.stored, ""), in_place=False)
+            states = self._readable(step.stored, "")
+            build.add_states(states, in_place=False)
+            build.use_places(states)
         for found, contents in zip(step.parts, step.contents, strict=True):
             states = [state for tag, content in contents for state in self._read(tag, content)]
             if found.has_state:
@@ -170,6 +172,8 @@ class _MessageBuilder:
         self._moved: list[PartState] = []
         """Thinking that was away from its place."""
         self._calls: dict[str, PartState] = {}
+        self._calls_by_place: dict[int, PartState] = {}
+        """The same, by the calls before them, for clients that drop the ids of calls."""
         self._texts: list[PartState] = []
 
     def add_part(self, part: Part) -> None:
@@ -184,6 +188,10 @@ class _MessageBuilder:
                 self._parts.append(_thinking(state))
             else:
                 self._moved.append(state)
+
+    def use_places(self, states: Iterable[PartState]) -> None:
+        """Match calls by their place, too."""
+        self._calls_by_place = {state.calls_before: state for state in states if state.kind == "call"}
 
     def add_with_state(self, part: Part | None, states: Sequence[PartState]) -> None:
         """Add a part that has its state, if the target can read it; otherwise only what is left without it."""
@@ -223,14 +231,14 @@ class _MessageBuilder:
             ready = [state for state in waiting if _is_before(state, part, calls, has_text=has_text)]
             waiting = [state for state in waiting if state not in ready]
             placed += [_thinking(state) for state in ready]
-            placed.append(self._with_state(part, wire) if isinstance(part, ToolCall) else part)
+            placed.append(self._with_state(part, calls, wire) if isinstance(part, ToolCall) else part)
             calls += isinstance(part, ToolCall)
             has_text = has_text or isinstance(part, Text)
         placed += [_thinking(state) for state in waiting]
         return tuple(placed)
 
-    def _with_state(self, call: ToolCall, wire: str) -> ToolCall:
-        state = self._calls.get(call.id)
+    def _with_state(self, call: ToolCall, place: int, wire: str) -> ToolCall:
+        state = self._calls.get(call.id) or self._calls_by_place.get(place)
         if state is not None:
             return replace(call, extra={**call.extra, **state.extra})
         # Google matches results to calls by id, so calls next to one with an id need theirs, too.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
-from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS
+from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED
 from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, encode_state, state_of
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.types import Notice, Part, Response, Text, Thinking, ToolCall
@@ -94,7 +94,8 @@ class AnswerTagger:
         return [*events, *self._whole(after)]
 
     def _state(self, part: Part) -> PartState | None:
-        is_expressed = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
+        has_extra = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
+        is_expressed = has_extra and self._dialect not in STORED
         state = None if is_expressed else state_of(part, calls_before=len(self.calls), after_text=self._has_text)
         if isinstance(part, ToolCall):
             self.calls.append(part)

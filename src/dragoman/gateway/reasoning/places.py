@@ -207,7 +207,9 @@ PLACEMENTS: dict[str, Callable[[MakeTag], Placement]] = {
 }
 """By dialect."""
 FORGETFUL = frozenset({CHAT, "ollama"})
-"""Dialects whose clients may send back no tag: the store has the state of an answer with calls, too."""
+"""Dialects whose clients may send back no tag: the store has the state of an answer, too."""
+STORED = frozenset({"ollama"})
+"""Dialects without tags: only the store says whose thinking a client sends back, also to targets of the same wire."""
 
 
 # Finding --------------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def state_of(part: Part, /, *, calls_before: int = 0, after_text: bool = False) 
                 after_text=after_text,
             )
         case ToolCall() if extra := _returned(part.extra):
-            return PartState(kind="call", extra=extra, id=part.id)
+            return PartState(kind="call", extra=extra, id=part.id, calls_before=calls_before)
         case Text() if extra := _returned(part.extra):
             return PartState(kind="text", extra=extra, text=part.text)
         case _:

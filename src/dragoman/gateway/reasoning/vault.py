@@ -11,7 +11,7 @@ from secrets import token_bytes
 from dragoman.errors import StoreDown
 from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags, step_keys
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
-from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS
+from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED
 from dragoman.gateway.reasoning.state import AnswerState, encode_state, origin_of
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.gateway.store import ANY, Store
@@ -43,7 +43,7 @@ class ReasoningVault:
         self, dialect: str, target: Target, owner: str | None, /, *, parts_before: int = 0
     ) -> AnswerTagger | None:
         """What tags the answer of a target after some parts; None if its state needs no tags in this dialect."""
-        if dialect == target.wire or dialect not in PLACEMENTS:
+        if dialect not in PLACEMENTS or (dialect == target.wire and dialect not in STORED):
             return None
         key = TagKey(await self._read_secret(), owner)
         return AnswerTagger(
@@ -61,8 +61,8 @@ class ReasoningVault:
         names = list(dict.fromkeys(tags.stored_keys()))[:MAX_LOOKUPS]
         for name, data in zip(names, await self._read(names), strict=True):
             tags.add_stored(name, data)
-        # Reads of a shared store take time, and a target of the client's own wire mostly needs none of this.
-        if dialect in FORGETFUL and (not self._store.is_shared or any(target.wire != dialect for target in targets)):
+        # Reads of the store take time, and targets of the client's own wire mostly need none of this.
+        if dialect in STORED or (dialect in FORGETFUL and any(target.wire != dialect for target in targets)):
             await self._find_lost(tags)
         return tags or None
 

@@ -121,6 +121,8 @@ class UsageRow(
     time_to_first_token: float | None = None
     """Seconds until the first event of the answer."""
     attempts: int = 0
+    losses: dict[str, int] = {}
+    """What the target did not get as the client sent it: how often, by the kind of the notice."""
 
     @property
     def day(self) -> str:

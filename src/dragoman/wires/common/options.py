@@ -19,6 +19,8 @@ OptionField: TypeAlias = tuple[str, Any, str | None]
 """The name of an option in `Request`, its value, and the target's field for it; None if it has none."""
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+MAX_USER = 64
+"""Characters of `user`."""
 BUDGETS: dict[Effort, int] = {
     "none": 0,
     "minimal": 1024,
@@ -65,6 +67,21 @@ def encode_options(options: Iterable[OptionField], extra: Mapping[str, Any], not
         elif name not in extra:
             notes.add("dropped", name, "not supported")
     return body
+
+
+def fit_user(request: Request, notes: NoticeCollector, /) -> str | None:
+    """The id of the user, as a hash if it is longer than OpenAI and its like accept (64 characters, 2026-11).
+
+    >>> len(fit_user(Request(user="u" * 150), NoticeCollector("w")) or "")
+    64
+    """
+    user = request.user
+    if user is None or len(user) <= MAX_USER:
+        return user
+    import hashlib
+
+    notes.add("changed", "user", f"it must have at most {MAX_USER} characters; a hash of it is sent")
+    return hashlib.sha256(user.encode(errors="surrogatepass")).hexdigest()
 
 
 # Options that few requests have ---------------------------------------------------------------------------------------

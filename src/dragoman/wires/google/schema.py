@@ -86,6 +86,8 @@ SERVICE_TIERS = {name: name for name in ("standard", "flex", "priority")}
 MAX_BUDGET = 24576
 """The largest thinking budget that all models with a budget accept (2026-09)."""
 
+ENUM = "text/x.enum"
+"""The type of an answer that is one value of an enum, as plain text."""
 ALTERNATIVE_FIELDS: dict[str, tuple[str, ...]] = {
     "responseJsonSchema": ("responseSchema", "responseFormat"),
     "responseMimeType": ("responseFormat",),

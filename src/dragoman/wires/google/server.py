@@ -5,6 +5,8 @@ from math import inf
 from typing import cast, get_args
 from urllib.parse import parse_qs, unquote
 
+from msgspec.structs import replace
+
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
@@ -14,7 +16,7 @@ from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import (
     check_bounds,
     decode_request_json,
@@ -28,6 +30,7 @@ from dragoman.wires.google.messages import decode_messages, decode_system
 from dragoman.wires.google.parts import decode_tools
 from dragoman.wires.google.schema import (
     ALT,
+    ENUM,
     LEVELS,
     NAME,
     NEUTRAL_CONFIG,
@@ -41,12 +44,16 @@ from dragoman.wires.google.schema import (
 )
 from dragoman.wires.google.stream_encoder import (
     GeminiStreamEncoder,
+    as_enum,
     encode_answer,
     encode_answer_part,
     encode_error,
+    wants_enum,
 )
 
 _PATH = r".*?/(?P<group>models|tunedModels|endpoints)/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
+_BARE_PATH = r"/v1(?:beta)?/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
+"""A path whose model is not in a group: Vercel's provider asks so for names with a slash (2026-11)."""
 _CLOUD_PATHS = tuple(
     f"/{version}/{place}publishers/google"
     for version in ("v1beta1", "v1")
@@ -75,6 +82,10 @@ class GeminiServer:
     routes = tuple(
         Route(method="POST", path=f"{prefix}/models/{{model}}:{method}")
         for prefix in ("/v1beta", "/v1", *_CLOUD_PATHS)
+        for method in ("generateContent", "streamGenerateContent")
+    ) + tuple(
+        Route(method="POST", path=f"/{version}/{{model}}:{method}")
+        for version in ("v1beta", "v1")
         for method in ("generateContent", "streamGenerateContent")
     )
 
@@ -127,7 +138,10 @@ class GeminiServer:
             raise missing_field("contents")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
+        if request is not None and wants_enum(request):
+            parts = tuple(as_enum(part) for part in response.message.parts)
+            response = replace(response, message=replace(response.message, parts=parts))
         return HttpResponse(body=encode_json(encode_answer(response)))
 
     def supports_part(self, part: Part, /) -> bool:
@@ -151,11 +165,11 @@ def _decode_tier(tier: str | None) -> str | None:
 def _decode_path(path: str, model: str) -> tuple[str, bool, bool]:
     """The model, whether to stream, and whether the stream is a JSON array; Vertex's longer paths are read, too."""
     path, _, query = path.partition("?")
-    match = re.fullmatch(_PATH, path)
+    match = re.fullmatch(_PATH, path) or re.fullmatch(_BARE_PATH, path)
     if match is None:
         return model.removeprefix("models/"), False, False
-    name = unquote(match["name"]).removeprefix("models/")
-    model = name if match["group"] == "models" else f"{match['group']}/{name}"
+    name, group = unquote(match["name"]).removeprefix("models/"), match.groupdict().get("group", "models")
+    model = name if group == "models" else f"{group}/{name}"
     stream = match["method"] == "streamGenerateContent"
     return model, stream, stream and "sse" not in parse_qs(query).get("alt", ())
 
@@ -193,12 +207,16 @@ def _decode_config(data: JsonObject) -> JsonObject:
 def _decode_schema(config: GenerationConfig, other: JsonObject) -> tuple[JsonObject | None, JsonObject, set[str]]:
     """The schema of the answer, the config to keep as it came, and the fields of it that the schema covers."""
     mime, schema = config.response_mime_type, config.response_json_schema
+    openapi = other.get("responseSchema")
+    if mime == ENUM and (enum := from_openapi(openapi) if is_object(openapi) else schema) is not None:
+        given = without_none({**other, "responseMimeType": mime, "responseJsonSchema": schema})
+        return enum, given, {"responseMimeType", "responseJsonSchema", "responseSchema"}
     if schema is not None:
         is_changed = bool(adapt(schema, SCHEMA_DIALECT, where="generationConfig.responseJsonSchema")[1])
         return schema, {**other, **({"responseJsonSchema": schema} if is_changed else {})}, {"responseJsonSchema"}
     if mime not in (None, "application/json"):
         return None, {**other, "responseMimeType": mime}, {"responseMimeType"} if mime == "text/plain" else set()
-    if is_object(openapi := other.get("responseSchema")):
+    if is_object(openapi):
         return from_openapi(openapi), other, {"responseSchema"}
     for format in as_objects(other.get("responseFormat")):
         text = format.get("text") if is_object(format) else None

@@ -23,7 +23,7 @@ from dragoman.types import (
     Usage,
 )
 from dragoman.wires.common.errors import context_error_message
-from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.options import finish_word, tier_word
@@ -31,6 +31,7 @@ from dragoman.wires.google.logprobs import write_logprobs_result
 from dragoman.wires.google.parts import encode_call, encode_part, part_extra, wire_id
 from dragoman.wires.google.schema import (
     ALT,
+    ENUM,
     FINISH_NOTES,
     FINISH_REASONS,
     FINISH_VALUES,
@@ -51,6 +52,7 @@ class GeminiStreamEncoder:
         self.content_type = "application/json" if is_array else "text/event-stream"
         self._array = JsonArrayEncoder() if is_array else None
         self._head: JsonObject = {}
+        self._is_enum = wants_enum(request)
         self._thoughts: set[int] = set()
         self._unstreamed: set[int] = set()
         self._streamed: set[int] = set()
@@ -60,8 +62,9 @@ class GeminiStreamEncoder:
             case PartDelta():
                 return self._delta(event)
             case PartStarted():
-                # A part with a signature cannot be split into chunks.
-                self._unstreamed |= {event.index} if part_extra(event.extra) else set()
+                # A part with a signature cannot be split into chunks, nor can a value that is written as JSON.
+                is_whole = part_extra(event.extra) or (self._is_enum and event.kind == "text")
+                self._unstreamed |= {event.index} if is_whole else set()
                 self._thoughts |= {event.index} if event.kind == "thinking" else set()
                 return b""
             case PartEnded():
@@ -96,7 +99,7 @@ class GeminiStreamEncoder:
         return self._chunk({"text": event.text, **thought}, {})
 
     def _part_ended(self, index: int, part: Part) -> bytes:
-        encoded = None if index in self._streamed else encode_answer_part(part)
+        encoded = None if index in self._streamed else encode_answer_part(as_enum(part) if self._is_enum else part)
         notes = _text_notes(part)
         return self._chunk(encoded, notes) if encoded or notes else b""
 
@@ -109,6 +112,22 @@ class GeminiStreamEncoder:
         end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], {})
         tokens = without_none({"usageMetadata": _encode_usage(event.usage, event.service_tier)})
         return b"".join([*others, self._frame({**end, **tokens, **self._head}), self._close()])
+
+
+def wants_enum(request: Request) -> bool:
+    """Whether the client wants one value of an enum, as plain text."""
+    return wire_extra(full_extra(request, NAME), "generationConfig").get("responseMimeType") == ENUM
+
+
+def as_enum(part: Part) -> Part:
+    """A text that is a JSON string, as its value; other parts as they are."""
+    if not isinstance(part, Text):
+        return part
+    try:
+        value = msgspec.json.decode(part.text, type=str)
+    except msgspec.MsgspecError:
+        return part
+    return msgspec.structs.replace(part, text=value)
 
 
 def encode_answer(response: Response) -> JsonObject:

@@ -8,7 +8,7 @@ from dragoman.wires.ollama.encoder import encode_request, encode_tools
 from dragoman.wires.ollama.endpoints import ENDPOINTS
 from dragoman.wires.ollama.generate import OllamaGenerateServer
 from dragoman.wires.ollama.parts import encode_result
-from dragoman.wires.ollama.schema import NAME
+from dragoman.wires.ollama.schema import NAME, add_durations
 from dragoman.wires.ollama.server import OllamaServer
 from dragoman.wires.ollama.server_endpoints import SERVER_ENDPOINTS
 
@@ -27,6 +27,7 @@ WIRE = Wire(
     server=OllamaServer(),
     other_servers=(OllamaGenerateServer(),),
     empty_request_loads_model=True,
+    add_durations=add_durations,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -15,6 +15,7 @@ from dragoman.http import Head
 from dragoman.types import Finish, Image, JsonObject, Request, is_object
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import decode_http_error, error_from_json
+from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
@@ -22,7 +23,15 @@ from dragoman.wires.common.logprobs import read_logprobs
 from dragoman.wires.common.prompt_size import report_cut_prompt
 from dragoman.wires.ollama.context import is_cut
 from dragoman.wires.ollama.parts import arguments_text, decode_image, split_call
-from dragoman.wires.ollama.schema import FINISH_REASONS, NAME, OllamaLine, OllamaMessage, read_time, read_usage
+from dragoman.wires.ollama.schema import (
+    FINISH_REASONS,
+    NAME,
+    OllamaLine,
+    OllamaMessage,
+    read_durations,
+    read_time,
+    read_usage,
+)
 
 _LINE = msgspec.json.Decoder(OllamaLine, strict=False)
 _LINE_COST = 48
@@ -155,7 +164,7 @@ class OllamaDecoder:
             why = f"{NAME}: it read only {tokens} tokens of the prompt; raise options.num_ctx or shorten the prompt"
             report_cut_prompt(out, self._request, why)
         reason = FINISH_REASONS.get(line.done_reason or "", "other")
-        out.finish(Finish(reason=reason, raw=line.done_reason or None))
+        out.finish(Finish(reason=reason, raw=line.done_reason or None, extra=make_extra(NAME, read_durations(line))))
 
 
 def decode_error(head: Head, body: bytes) -> ProviderError:

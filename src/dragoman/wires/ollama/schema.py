@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from dragoman.schema.adapt import SchemaDialect
-from dragoman.types import Effort, FinishReason, JsonObject, Usage
+from dragoman.types import Effort, Finish, FinishReason, JsonObject, Usage
 from dragoman.wires.common.json import without_none
 
 NAME = "ollama"
@@ -30,6 +30,9 @@ THINK: dict[bool | str, Effort] = {
     "high": "high",
     "max": "max",
 }
+
+DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+"""Members of the last line: nanoseconds of all, of loading the model, of reading the prompt, and of the answer."""
 
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 """The schema of a tool without parameters; templates and llama-server require one (2026-08)."""
@@ -75,6 +78,10 @@ class OllamaLine(msgspec.Struct):
     done_reason: str | None = None
     prompt_eval_count: int | None = None
     eval_count: int | None = None
+    total_duration: int | None = None
+    load_duration: int | None = None
+    prompt_eval_duration: int | None = None
+    eval_duration: int | None = None
     logprobs: list[Any] | None = None
     error: Any = None
 
@@ -159,6 +166,18 @@ def read_usage(line: OllamaLine) -> Usage | None:
 def write_usage(usage: Usage) -> JsonObject:
     """The mirror of `read_usage`."""
     return without_none({"prompt_eval_count": usage.input, "eval_count": usage.output})
+
+
+def read_durations(line: OllamaLine) -> JsonObject:
+    """How long the server took, in nanoseconds."""
+    return without_none({name: getattr(line, name) for name in DURATIONS})
+
+
+def add_durations(finish: Finish, total: float, start: float) -> Finish:
+    """The end of an answer with the durations that the provider did not send; clients divide by them, so none is 0."""
+    whole, prompt = max(3, round(total * 1e9)), max(1, round(start * 1e9))
+    durations = dict(zip(DURATIONS, (whole, 1, prompt, max(1, whole - prompt)), strict=True))
+    return msgspec.structs.replace(finish, extra={**finish.extra, NAME: {**durations, **finish.extra.get(NAME, {})}})
 
 
 def read_time(text: object) -> int | None:

@@ -1,5 +1,7 @@
 """Ollama's endpoints besides generation, as a server: models, embeddings, version."""
 
+from hashlib import sha256
+
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo
 from dragoman.wires.common.json import without_none
@@ -30,7 +32,8 @@ _DETAILS: JsonObject = {
 
 def _encode_model(model: ModelInfo) -> JsonObject:
     fields = {"name": model.id, "model": model.id, "modified_at": write_time(model.created)}
-    return {**fields, "size": 0, "digest": "", "details": _DETAILS}
+    # Clients tell models apart by their digest.
+    return {**fields, "size": 0, "digest": sha256(model.id.encode()).hexdigest(), "details": _DETAILS}
 
 
 def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:

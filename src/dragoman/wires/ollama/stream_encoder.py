@@ -91,7 +91,8 @@ def _encode_head(model: str | None, created: int | None) -> JsonObject:
 
 def _encode_end(finish: Finish, usage: Usage) -> JsonObject:
     reason = None if finish.reason == "other" else finish_word(finish, FINISH_REASONS, DONE_REASONS)
-    return {"done": True, **without_none({"done_reason": reason}), **write_usage(usage)}
+    durations = wire_extra(finish.extra, NAME)
+    return {"done": True, **without_none({"done_reason": reason}), **durations, **write_usage(usage)}
 
 
 def _encode_parts(parts: Iterable[Part], *, calls_before: int = 0) -> JsonObject:

@@ -21,6 +21,7 @@ from dragoman.wires.common.options import (
     OptionField,
     encode_options,
     encode_rare_options,
+    fit_user,
     max_tokens,
     parallel_tool_calls,
     requested_reasoning,
@@ -112,7 +113,7 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
         ("seed", request.seed, None),
         ("stop", request.stop or None, None),
         ("max_tokens", max_tokens(request, target, notes, least=MIN_OUTPUT), "max_output_tokens"),
-        ("user", request.user, quirks.user_field),
+        ("user", fit_user(request, notes) if quirks.user_field else request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
     body = encode_options(options, extra, notes)
