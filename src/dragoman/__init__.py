@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from dragoman.registry import Registry
     from dragoman.schema.output_type import OutputType, schema_of
     from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TextDelta, ThinkingDelta, TypedStream
+    from dragoman.targets.credentials import Token
     from dragoman.targets.health_policy import HealthPolicy
     from dragoman.targets.provider import Provider
     from dragoman.targets.target import Capabilities, Quirks, Target
@@ -243,6 +244,7 @@ __all__ = [
     "ThinkingDelta",
     "TimedOut",
     "Timeouts",
+    "Token",
     "TokenCount",
     "TokenLogprob",
     "TooLarge",
@@ -309,6 +311,7 @@ _LAZY = {
     "targets.health_policy": "HealthPolicy",
     "io.hooks": "Call Hooks",
     "io.telemetry": "instrument",
+    "targets.credentials": "Token",
     "models": "Explanation Model",
     "registry": "Registry",
     "engine.probe": "Finding Findings",

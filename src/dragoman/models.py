@@ -59,6 +59,7 @@ Prompt: TypeAlias = (
 """Text, a message, a part, or a list of these. A Pillow image is a part, too; a dict or an object of another SDK may be
 a message or a part."""
 _CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
+_CONNECTION = frozenset({"api_key", "headers", "base_url"})
 _SET_BY_CALL = frozenset({"messages", "stream"})
 """Fields of a Request that a call sets itself, so that they are not options."""
 
@@ -122,6 +123,12 @@ class CallOptions(TypedDict, total=False):
     """Whether a notice about lost meaning is an error."""
     extra: dict[str, Any]
     """By provider or wire name: fields that are merged into the request body as they are."""
+    api_key: str | Callable[[], Any] | None
+    """The provider's key, or a function, sync or async, that returns it; it is called again before the key expires."""
+    headers: Mapping[str, str] | None
+    """HTTP headers of the request, in addition to the provider's."""
+    base_url: str | None
+    """The server to call instead of the provider's own."""
     timeout: float | Timeouts | None
     """Seconds for the whole call, or a limit for each stage."""
     retries: int
@@ -162,6 +169,12 @@ def check_options(names: Iterable[str], /) -> None:
     for name in names:
         if name not in known:
             raise InvalidRequest(unknown_name("option", name, known))
+
+
+def _refuse_stream(options: Mapping[str, Any]) -> None:
+    if "stream" in options:
+        hint = "call stream() or astream() for a stream, stream_extract() for a typed one"
+        raise InvalidRequest(f"stream is not an option; {hint}", param="stream")
 
 
 # Prompts --------------------------------------------------------------------------------------------------------------
@@ -387,7 +400,7 @@ class Model:
     def explain(self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
         """The request that each target would get. Nothing is sent."""
         request, chain_options = self.request(prompt, stream=stream, **options)
-        return [explain_target(request, target, chain_options) for target in self.targets()]
+        return [explain_target(request, target, chain_options) for target in self._targets(chain_options)]
 
     def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
         """The tokens of a request, as the provider of the first target counts them; else an estimate."""
@@ -431,7 +444,10 @@ class Model:
 
     def targets(self) -> list[Target]:
         """The targets of the spec, with the current aliases, keys and capabilities."""
-        return self._registry.targets(self.spec)
+        return self._targets(self._defaults[1])
+
+    def _targets(self, chain_options: ChainOptions) -> list[Target]:
+        return self._registry.targets(self.spec, connection=chain_options.connection)
 
     def request(
         self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]
@@ -446,12 +462,14 @@ class Model:
 
     def plan(self, request: Request, chain_options: ChainOptions) -> Plan[Response]:
         """The plan for a request; the driver runs it."""
-        return self._with_hooks(failover.run(request, self.targets(), self._registry.health, chain_options), request)
+        targets = self._targets(chain_options)
+        plan = failover.run(request, targets, self._registry.health, chain_options)
+        return self._with_hooks(plan, request, targets)
 
-    def _with_hooks(self, plan: Plan[R], request: Request) -> Plan[R]:
+    def _with_hooks(self, plan: Plan[R], request: Request, targets: list[Target]) -> Plan[R]:
         if not self._hooks and not self._registry.hooks:
             return plan
-        call = Call(self.spec, request, target=self.targets()[0].name)
+        call = Call(self.spec, request, target=targets[0].name)
         return observed(plan, call, (*self._registry.hooks, *self._hooks))
 
     @property
@@ -465,13 +483,17 @@ class Model:
 
     def _merge_options(self, options: CallOptions) -> tuple[dict[str, Any], ChainOptions]:
         """The fields of the Request, and the ChainOptions."""
-        fields: dict[str, Any] = {**self._call_options, **options}
+        merged = {**self._call_options, **options}
+        fields: dict[str, Any] = {name: value for name, value in merged.items() if value is not None}
         chain_options = self._chain_options
         timeout = fields.pop("timeout", None)
         timeout = self._call_options.get("timeout") if timeout is None else timeout
         if timeout is not None:
             is_whole = isinstance(timeout, Timeouts)
             fields["timeouts"] = timeout if is_whole else msgspec.structs.replace(chain_options.timeouts, total=timeout)
+        if not _CONNECTION.isdisjoint(fields):
+            own = {name: value for name in _CONNECTION if (value := fields.pop(name, None)) is not None}
+            fields["connection"] = self._registry.connection(**own) if own else None
         changes = {name: fields.pop(name) for name in _CHAIN_OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else _tuple_of(str, "stop", stop)
@@ -482,28 +504,31 @@ class Model:
         return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
+        _refuse_stream(options)
         request, chain_options = self.request(prompt, **options)
         if output is None:
             return self.plan(request, chain_options)
         parser = output_type_of(output)
-        health = self._registry.health
-        plan = typed.run(request, parser, self.targets(), health, chain_options, max_repairs=max_repairs)
-        return self._with_hooks(plan, request)
+        health, targets = self._registry.health, self._targets(chain_options)
+        plan = typed.run(request, parser, targets, health, chain_options, max_repairs=max_repairs)
+        return self._with_hooks(plan, request, targets)
 
     def _extract(
         self, parser: OutputType[T], prompt: Prompt, max_repairs: int, options: CallOptions, *, stream: bool = False
     ) -> Plan[Parsed[T]]:
+        _refuse_stream(options)
         request, chain_options = self.request(prompt, stream=stream, **options)
-        health = self._registry.health
-        plan = typed.extract(request, parser, self.targets(), health, chain_options, max_repairs=max_repairs)
-        return self._with_hooks(plan, request)
+        health, targets = self._registry.health, self._targets(chain_options)
+        plan = typed.extract(request, parser, targets, health, chain_options, max_repairs=max_repairs)
+        return self._with_hooks(plan, request, targets)
 
     def _plan(self, prompt: Prompt, options: CallOptions, *, stream: bool = False) -> Plan[Response]:
+        _refuse_stream(options)
         return self.plan(*self.request(prompt, stream=stream, **options))
 
     def _count(self, prompt: Prompt, options: CallOptions) -> Plan[TokenCount]:
         request, chain_options = self.request(prompt, **options)
-        return endpoints.count_or_estimate(request, self.targets()[0], chain_options)
+        return endpoints.count_or_estimate(request, self._targets(chain_options)[0], chain_options)
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
         return endpoints.embed(_as_texts(texts), dimensions, self.targets()[0], self._defaults[1])

@@ -36,6 +36,7 @@ from dragoman.targets.config import (
     make_provider,
     read_config,
 )
+from dragoman.targets.connection import ConnectionOptions, check_base_url, check_headers, check_key_text
 from dragoman.targets.credentials import Credential
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
@@ -43,6 +44,7 @@ from dragoman.targets.model_families import any_host_of, apply_families, maker_o
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Identity, Target
+from dragoman.types.checks import wrong_value
 
 Spec: TypeAlias = str | Sequence[str]
 """The targets to call: a text, or a list of texts, which is a chain."""
@@ -50,6 +52,8 @@ Resolver: TypeAlias = Callable[[str], Spec | None]
 """Returns the spec that a bare name stands for, or None if it does not know the name."""
 MAX_DEPTH = 64
 """Aliases inside aliases. Resolvers could nest without end and without a cycle."""
+MAX_KEY_FUNCTIONS = 64
+"""Functions for `api_key` whose keys are cached."""
 MAX_CACHED = 1024
 """Models whose resolved record is cached."""
 
@@ -114,6 +118,7 @@ class Registry:
         self._aliases: dict[str, str] = {}
         self._resolvers: list[Resolver] = []
         self._facts: dict[str, ModelFacts] = {}
+        self._key_functions: list[tuple[Callable[[], Any], KeyFunction]] = []
         self._cache: dict[str, tuple[Provider, Provider]] = {}
         """By target: the provider's record, and the same with all facts about the model."""
         self.load_env(self.env)
@@ -134,10 +139,11 @@ class Registry:
         Model('groq/llama')
         """
         check_options(options)
-        spec = as_spec(spec)
-        self.targets(spec)
-        own_hooks = as_hooks(hooks)
-        return Model(self, spec, chain_options=chain_options or ChainOptions(), options=options, hooks=own_hooks)
+        chain_options = chain_options or ChainOptions()
+        model = Model(self, as_spec(spec), chain_options=chain_options, options=options, hooks=as_hooks(hooks))
+        model.targets()
+        model.request("")  # checks the options
+        return model
 
     def observe(self, observer: Observer) -> None:
         """Call this function after every attempt."""
@@ -291,11 +297,44 @@ class Registry:
 
     # Lookup -----------------------------------------------------------------------------------------------------------
 
-    def targets(self, spec: Spec) -> list[Target]:
+    def targets(self, spec: Spec, *, connection: ConnectionOptions | None = None) -> list[Target]:
         """The targets of a spec in order, without duplicates."""
         names: dict[str, None] = {}
         self._expand(as_spec(spec), (), names, set())
-        return list(map(self.target, names))
+        if connection is None:
+            return list(map(self.target, names))
+        connection.check_providers(name.partition("/")[0] for name in names)
+        return [self.target(name, connection=connection) for name in names]
+
+    def connection(
+        self,
+        *,
+        api_key: str | Callable[[], Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        base_url: str | None = None,
+    ) -> ConnectionOptions:
+        """The connection options of a model or call. Calls with the same function share its key.
+
+        >>> Registry(env={}).connection(api_key="sk-1")
+        ConnectionOptions(api_key)
+        """
+        if not (api_key is None or isinstance(api_key, str) or callable(api_key)):
+            raise wrong_value("api_key", "a str or a function that returns it", api_key)
+        return ConnectionOptions(
+            api_key=check_key_text(api_key) if isinstance(api_key, str) else None,
+            credential=self._key_function(api_key) if callable(api_key) else None,
+            headers={} if headers is None else check_headers(headers),
+            base_url=None if base_url is None else check_base_url(base_url),
+        )
+
+    def _key_function(self, function: Callable[[], Any]) -> KeyFunction:
+        known = self._key_functions
+        for own, credential in known:
+            if own == function:
+                return credential
+        credential = KeyFunction(function)
+        self._key_functions = [*known[1 - MAX_KEY_FUNCTIONS :], (function, credential)]
+        return credential
 
     def capabilities(self, spec: Spec) -> Capabilities:
         """The capabilities of a chain: those of its first target.
@@ -305,7 +344,7 @@ class Registry:
         """
         return self.targets(spec)[0].capabilities
 
-    def target(self, name: str) -> Target:
+    def target(self, name: str, *, connection: ConnectionOptions | None = None) -> Target:
         """The target named `provider/model`, with everything known about it.
 
         >>> Registry(env={}).target("openrouter/meta/llama-3:free").model
@@ -320,7 +359,8 @@ class Registry:
             if len(self._cache) >= MAX_CACHED:
                 self._cache = {}
             entry = self._cache[name] = provider, self._with_facts(provider, name, model)
-        target = entry[1].target(model, env=self.env)
+        record = entry[1] if connection is None else connection.over(entry[1])
+        target = record.target(model, env=self.env)
         if target.identity is not None and target.lacks_key:
             return replace(target, credential=self._cloud_credential(target.identity))
         return target

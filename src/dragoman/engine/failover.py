@@ -32,6 +32,7 @@ from dragoman.errors import (
 from dragoman.events import Restarted
 from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
+from dragoman.targets.connection import ConnectionOptions
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 
@@ -90,6 +91,8 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
     fetch_images: bool = False
     """Whether to fetch images by URL for a target that cannot: https and public addresses only."""
+    connection: ConnectionOptions | None = None
+    """The key, headers and base URL of the call, if it has its own."""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES:

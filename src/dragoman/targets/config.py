@@ -144,7 +144,7 @@ def check_provider(provider: Provider, path: str = "", /) -> Provider:
             base_url=with_default_path(provider.base_url, path) if provider.base_url else "",
             api_key=clean_key(provider.api_key, "api_key") if provider.api_key else None,
             auth=_check_auth(provider.auth),
-            headers={name: _check_header(name, value) for name, value in provider.headers.items()},
+            headers={name: check_header(name, value) for name, value in provider.headers.items()},
         )
     except SetupError as error:
         raise SetupError(f"{provider.name}: {error}") from None
@@ -157,7 +157,12 @@ def _check_auth(auth: str) -> str:
     return "bearer" if name.lower() == "bearer" else name
 
 
-def _check_header(name: str, value: str) -> str:
+def check_header(name: str, value: str, /) -> str:
+    """The value of a header without blanks around it; SetupError if it cannot be sent.
+
+    >>> check_header("x-team", " a ")
+    'a'
+    """
     text = value.strip()
     if not re.fullmatch(_HEADER, name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         raise SetupError(f"header {name!r} cannot be sent: its name or value has a character that is not allowed")
