@@ -1,6 +1,7 @@
 """Values are checked when they are made: wrong ones are refused with the parameter and what to give."""
 
 import base64
+import datetime as dt
 from collections import UserDict
 from enum import StrEnum
 from functools import partial
@@ -8,17 +9,23 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import UNSET
 from PIL import Image as Pillow
 
 import dragoman
+from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool
+from dragoman.events import Event, fold, to_events
+from dragoman.targets.target import Target
 from dragoman.types import (
     Audio,
     Document,
+    Finish,
     Image,
     Message,
     Opaque,
     Request,
+    Response,
     Text,
     Thinking,
     Tool,
@@ -442,7 +449,7 @@ def test_a_prompt_may_have_pillow_images() -> None:
         None,
         Usage(input="many"),  # type: ignore[arg-type]
         [Usage(source="guessed")],  # type: ignore[arg-type]
-        assistant(ToolCall(id="a", name="b", arguments={"a": object()})),
+        assistant(ToolCall(id="a", name="b", arguments={"a": [object()]})),
         user("\ud800"),
     ],
 )
@@ -490,3 +497,68 @@ def test_the_total_of_a_usage() -> None:
     assert Usage(input=3).total == 3
     assert Usage(output=0).total == 0
     assert Usage(reasoning=3).total is None
+
+
+# On every wire --------------------------------------------------------------------------------------------------------
+
+CONTENTS: list[tuple[Any, list[str]]] = [
+    ("noon", ["noon"]),
+    ({"metres": 4.2}, ["metres", "4.2"]),
+    ([1, {"a": None}], ["[1,", "null"]),
+    (None, ["null"]),
+    (12, ["12"]),
+    (Text(text="noon"), ["noon"]),
+    ([{"type": "text", "text": "noon"}, {"type": "text", "text": "tide"}], ["noon", "tide"]),
+    ([{"type": "resource_link", "name": "chart", "uri": "file:///a"}], ["chart", "file:///a"]),
+]
+
+
+@pytest.mark.parametrize("wire", wires.NAMES)
+@pytest.mark.parametrize(("content", "words"), CONTENTS)
+def test_a_tool_result_reaches_every_wire(wire: str, content: Any, words: list[str]) -> None:
+    call = ToolCall(id="call_1", name="now", arguments='{"zone": "UTC"}')
+    result = ToolResult(id="call_1", name="now", content=content)
+    target = Target(provider="p", model="m", wire=wire, base_url="https://x", api_key="k")
+    history = Request(
+        messages=(Message(role="developer", parts="Be brief."), user("?"), assistant(call), tool_results(result))
+    )
+    body = wires.get(wire).client.encode_request(history, target).body.decode().replace("\\", "")
+    assert [word for word in [*words, "UTC", "Be brief."] if word not in body] == []
+
+
+@pytest.mark.parametrize("text", ["null", "", " "])
+def test_arguments_of_a_call_may_be_missing_in_their_text(text: str) -> None:
+    assert ToolCall(id="a", name="b", arguments=text).arguments == {}
+
+
+def test_arguments_are_json_when_they_are_made() -> None:
+    call = ToolCall(id="a", name="b", arguments={"on": dt.date(2026, 11, 17), "n": 1})
+    assert call.arguments == {"on": "2026-11-17", "n": 1}
+    for wrong in ({"a": object()}, {"a": {"b": 1}, "c": {object()}}, {1: 2}):
+        with pytest.raises(InvalidRequest, match=r"^arguments must be") as caught:
+            ToolCall(id="a", name="b", arguments=cast("Any", wrong))
+        assert caught.value.param == "arguments"
+
+
+def test_a_list_that_cannot_be_read_again_is_not_written() -> None:
+    with pytest.raises(InvalidRequest, match=r"^value must be a list of values of one type, got Message, Request$"):
+        dump([user("a"), Request()])
+    events = to_events(Response(message=assistant("a"), finish=Finish(reason="stop")))
+    assert load(dump(events), list[Event]) == events
+
+
+@pytest.mark.parametrize("wrong", [None, 0, UNSET, [3], "now"])
+def test_tools_of_a_request_are_checked(wrong: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"^tools must be a list of Tool"):
+        Request(tools=wrong)
+
+
+def test_events_must_be_iterable() -> None:
+    with pytest.raises(InvalidRequest, match=r"^events must be the events of a stream, got 3$"):
+        fold(cast("Any", 3))
+
+
+@pytest.mark.parametrize("path", ["\ud800", "a\0b"])
+def test_a_path_must_be_one_that_can_exist(path: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^path must be a str or a Path"):
+        Document.from_path(path)

@@ -28,6 +28,7 @@ from dragoman.types import (
     ToolCall,
     Usage,
 )
+from dragoman.types.checks import wrong_value
 
 PartKind: TypeAlias = Literal["text", "image", "document", "audio", "thinking", "tool_call", "tool_result", "opaque"]
 
@@ -124,6 +125,8 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
     pieces: dict[int, list[str]] = {}
+    if not hasattr(events, "__iter__"):
+        raise wrong_value("events", "the events of a stream", events)
     for event in events:
         # isinstance() takes longer for each class that it is not, and streams are long.
         if type(event) is PartDelta:

@@ -2,7 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import httpx
@@ -29,7 +29,7 @@ CUT = {
 
 
 @contextmanager
-def serving(answer: bytes) -> Iterator[str]:
+def serving(answer: bytes) -> Generator[str]:
     """The base URL of a server that sends these bytes to one client and closes the connection."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(10)

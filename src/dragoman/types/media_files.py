@@ -22,7 +22,10 @@ def read_media(path: object, default: str | None = None, /) -> tuple[bytes, str,
     if not isinstance(path, str | Path) or "\0" in str(path):
         raise wrong_value("path", "a str or a Path", path)
     file = Path(path)
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except ValueError as error:  # a name that the system cannot have
+        raise wrong_value("path", "a str or a Path", path) from error
     return data, sniff(data) or guess_type(file.name) or default or _text_type(data), file.name
 
 

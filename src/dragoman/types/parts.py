@@ -1,12 +1,13 @@
 """The parts of messages: text, media, thinking, tool calls and their results."""
 
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.base import Extra, JsonObject, Value, encode_unknown
 from dragoman.types.checks import (
     as_bytes,
     as_items,
@@ -208,6 +209,11 @@ class ToolCall(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             check_texts(self, ("id", "name"), required=True)
         if type(self.arguments) is not dict:
             _set_arguments(self, self.arguments)
+        else:
+            for key, item in self.arguments.items():
+                if type(item) not in _JSON_TYPES or type(key) is not str:
+                    _set_plain_arguments(self, self.arguments)
+                    break
         if self.raw is not None and type(self.raw) is not str:
             force_setattr(self, "raw", as_text("raw", self.raw))
         if type(self.extra) is not dict:
@@ -301,16 +307,30 @@ def all_are(items: Any, kinds: frozenset[type], /) -> bool:
     return True
 
 
+_JSON_TYPES: frozenset[type] = frozenset({NoneType, bool, int, float, str, list, tuple, dict})
+
+
+def _set_plain_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
+    """Set arguments as JSON has them: dates become text, structs and dataclasses objects."""
+    arguments = as_object("arguments", arguments)
+    try:
+        plain = msgspec.json.decode(msgspec.json.encode(arguments, enc_hook=encode_unknown))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidRequest(f"arguments must be a JSON object or its text: {error}", param="arguments") from error
+    force_setattr(call, "arguments", plain)
+
+
 def _set_arguments(call: ToolCall, arguments: Any) -> None:
     """Parse arguments that are JSON text; keep the text if it is not ours."""
     if arguments is None:
         force_setattr(call, "arguments", {})
         return
     if not isinstance(arguments, str):
-        force_setattr(call, "arguments", as_object("arguments", arguments, "or pass its JSON text"))
+        _set_plain_arguments(call, as_object("arguments", arguments, "or pass its JSON text"))
         return
     try:
-        parsed: Any = msgspec.json.decode(arguments) if arguments.strip() else {}
+        # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
+        parsed: Any = msgspec.json.decode(arguments) if arguments.strip() not in ("", "null") else {}
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"arguments must be a JSON object or its text: {error}", param="arguments") from error
     if not isinstance(parsed, dict):

@@ -160,7 +160,7 @@ def check_fields(request: Request, /) -> None:
         _set_items(request, "messages", Message, "a list of Message", 'such as [dragoman.user("hi")]')
     if type(request.stop) is not tuple or not all_are(request.stop, _TEXTS):
         _set_stop(request)
-    if request.tools and not (type(request.tools) is tuple and all_are(request.tools, _TOOLS)):
+    if type(request.tools) is not tuple or not all_are(request.tools, _TOOLS):
         _set_items(request, "tools", Tool | Opaque, "a list of Tool", "pass functions to the methods of a model")
     if len(request.tools) > 1:
         _check_tool_names(request.tools)

@@ -22,7 +22,24 @@ def dump(value: msgspec.Struct | Iterable[msgspec.Struct]) -> bytes:
     """
     if isinstance(value, msgspec.Struct):
         return _encode(value)
-    return b"[" + b",".join([_encode(item) for item in as_items("value", value, _EXPECTED)]) + b"]"
+    items = as_items("value", value, _EXPECTED)
+    data = b"[" + b",".join([_encode(item) for item in items]) + b"]"
+    kinds: set[Any] = {type(item) for item in items}
+    if len(kinds) > 1:
+        _check_union(data, kinds)
+    return data
+
+
+def _check_union(data: bytes, kinds: set[Any]) -> None:
+    """Refuse a list whose values cannot be told apart when it is read: only parts and events have a tag."""
+    union: Any = kinds.copy().pop()
+    for kind in kinds:
+        union |= kind
+    try:
+        msgspec.json.decode(data, type=list[union])
+    except TypeError as error:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidRequest(f"value must be a list of values of one type, got {names}", param="value") from error
 
 
 _EXPECTED = "a value of dragoman or a list of them"
