@@ -23,6 +23,13 @@ def model() -> dragoman.Model:
     return registry.model("one, second/ratelimited", **FAST)
 
 
+def counting() -> dragoman.Model:
+    """A model whose provider counts tokens, and is not there."""
+    registry = Registry(env={})
+    registry.add_provider(name="away", like="anthropic", base_url=refused_url(), api_key="k")
+    return registry.model("away/m", **FAST)
+
+
 async def aread(stream: Any) -> None:
     async for _ in stream:
         continue
@@ -35,7 +42,7 @@ CALLS: dict[str, Callable[[dragoman.Model], object]] = {
     "events": lambda model: list(model.stream("hi").events()),
     "text_deltas": lambda model: list(model.stream("hi").text_deltas()),
     "stream_extract": lambda model: list(model.stream_extract(bool, "hi")),
-    "count_tokens": lambda model: model.count_tokens("hi"),
+    "count_tokens": lambda _: counting().count_tokens("hi"),
     "agent": lambda model: Agent(model).run("hi"),
     "agent stream": lambda model: list(Agent(model).stream("hi")),
     "an invalid option": lambda model: model.generate("hi", temprature=1),  # type: ignore[call-overload]
@@ -43,7 +50,7 @@ CALLS: dict[str, Callable[[dragoman.Model], object]] = {
 ASYNC_CALLS: dict[str, Callable[[dragoman.Model], Any]] = {
     "agenerate": lambda model: model.agenerate("hi"),
     "aextract": lambda model: model.aextract(bool, "hi"),
-    "acount_tokens": lambda model: model.acount_tokens("hi"),
+    "acount_tokens": lambda _: counting().acount_tokens("hi"),
     "aembed": lambda model: model.aembed("hi", dimensions=-1),
     "agent": lambda model: Agent(model).arun("hi"),
 }
@@ -58,7 +65,7 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     "generate": lambda: dragoman.generate("demo/ratelimited", "hi", **FAST),
     "extract": lambda: dragoman.extract("demo/ratelimited", bool, "hi", **FAST),
     "stream": lambda: list(dragoman.stream("demo/ratelimited", "hi", **FAST)),
-    "count_tokens": lambda: dragoman.count_tokens("demo/any", "hi"),
+    "count_tokens": lambda: dragoman.count_tokens("nobody/m", "hi"),
     "an unknown provider": lambda: dragoman.generate("nobody/m", "hi"),
 }
 
