@@ -222,7 +222,8 @@ def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) ->
     >>> count, count.is_estimate
     (10, True)
     """
-    return _model(model).count_tokens(prompt, **options)
+    with short_traceback:
+        return _model(model).count_tokens(prompt, **options)
 
 
 async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
@@ -232,7 +233,8 @@ async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptio
     >>> asyncio.run(acount_tokens("demo/any", "Is it so?"))
     10
     """
-    return await _model(model).acount_tokens(prompt, **options)
+    with short_traceback:
+        return await _model(model).acount_tokens(prompt, **options)
 
 
 def embed(
