@@ -19,8 +19,8 @@ from dragoman.types.parts import Audio, Document, Image, Opaque, Part, ResultPar
 def read_parts(parameter: str, value: Any, /) -> tuple[Part, ...]:
     """The parts of a message.
 
-    >>> read_parts("parts", [{"type": "text", "text": "hello"}])
-    (Text(text='hello', extra={}),)
+    >>> read_parts("parts", [{"type": "text", "text": "hello"}])[0].text
+    'hello'
     """
     if isinstance(value, str | Part) or is_pil(value) or _block(value) is not None:
         value = (value,)
@@ -58,8 +58,8 @@ def _as_part(value: Any) -> Part | None:
 def read_result_content(value: Any, /) -> str | tuple[ResultPart, ...]:
     """The content of a tool result: text, parts, or JSON text of any other value.
 
-    >>> read_result_content([{"type": "text", "text": "noon"}]), read_result_content([12, 30])
-    ((Text(text='noon', extra={}),), '[12,30]')
+    >>> read_result_content([12, 30])
+    '[12,30]'
     """
     if isinstance(value, str):
         return str.__str__(value)

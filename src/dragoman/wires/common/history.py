@@ -156,8 +156,8 @@ class _Calls:
 def system_texts(request: Request, /) -> tuple[Text, ...]:
     """The system prompt as texts.
 
-    >>> system_texts(Request(system="Be brief."))
-    (Text(text='Be brief.', extra={}),)
+    >>> system_texts(Request(system="Be brief."))[0].text
+    'Be brief.'
     """
     if isinstance(request.system, str):
         return (Text(text=request.system),)

@@ -28,8 +28,8 @@ _CANCEL = Route(method="POST", path="/v1/responses/{id}/cancel")
 class _Replay(NamedTuple):
     """Whether the client wants a stored response as a stream, and after which event."""
 
-    is_stream: bool
-    after: int
+    is_stream: bool = False
+    after: int = -1
 
 
 def _decode_fetch(http: HttpRequest) -> FetchResponse:
@@ -40,7 +40,7 @@ def _decode_fetch(http: HttpRequest) -> FetchResponse:
 
 def _encode_stored(request: FetchResponse, stored: StoredResponse) -> HttpResponse:
     server = OpenAIResponsesServer()
-    replay: _Replay = request.options
+    replay: _Replay = request.options or _Replay()
     if not replay.is_stream:
         return server.encode_body(stored.response, stored.request)
     encoder = server.stream_encoder(stored.request)
