@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman import Agent, Interrupted, InvalidRequest, Overloaded, Registry, Reset, Response, ToolCall
+from dragoman import Agent, Interrupted, InvalidRequest, Overloaded, Registry, Reset, Response, ToolCall, ToolCallDelta
+from dragoman.events import CallDelta, PartStarted, Restarted
+from dragoman.streaming import ItemConverter
 from dragoman.testing import FaultyServer, Scripted, StallAfter
 
 
@@ -23,6 +25,25 @@ def pieces(items: list[Any]) -> list[Any]:
 
 
 WHOLE = pieces(list(model().stream("hello")))
+
+
+def test_the_pieces_of_a_call_are_an_option() -> None:
+    call = ToolCall(id="c1", name="write", arguments={"text": "long"})
+    plain = list(Scripted(call).model().stream("hello"))
+    assert [type(item) for item in plain] == [ToolCall, Response]
+    pieces = list(Scripted(call).model().stream("hello", call_deltas=True))
+    deltas = [item for item in pieces if isinstance(item, ToolCallDelta)]
+    assert {(item.id, item.name) for item in deltas} == {("c1", "write")}
+    assert "".join(item.text for item in deltas) == '{"text":"long"}'
+    assert [type(item) for item in pieces[-2:]] == [ToolCall, Response]
+
+
+def test_a_call_is_not_given_twice_if_a_stream_starts_again() -> None:
+    converter = ItemConverter()
+    assert converter.convert(PartStarted(index=0, kind="tool_call", id="c1", name="write")) is None
+    assert converter.convert(CallDelta(index=0, text="{")) == ToolCallDelta("c1", "write", "{")
+    converter.convert(Restarted(previous="a/m", target="b/m", why="Reset"))
+    assert converter.convert(PartStarted(index=0, kind="tool_call")) is None
 
 
 # ── inside of with ──────────────────────────────────────────────────────────

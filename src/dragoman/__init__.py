@@ -41,6 +41,7 @@ from dragoman.errors import (
 )
 from dragoman.events import (
     Assembler,
+    CallDelta,
     Event,
     Finished,
     PartDelta,
@@ -132,7 +133,15 @@ if TYPE_CHECKING:
     from dragoman.models import Explanation, Model
     from dragoman.registry import Registry
     from dragoman.schema.output_type import OutputType, schema_of
-    from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TextDelta, ThinkingDelta, TypedStream
+    from dragoman.streaming import (
+        AsyncStream,
+        AsyncTypedStream,
+        Stream,
+        TextDelta,
+        ThinkingDelta,
+        ToolCallDelta,
+        TypedStream,
+    )
     from dragoman.targets.credentials import Token
     from dragoman.targets.health_policy import HealthPolicy
     from dragoman.targets.provider import Provider
@@ -158,6 +167,7 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "Call",
+    "CallDelta",
     "Capabilities",
     "ChainExhausted",
     "ChainOptions",
@@ -250,6 +260,7 @@ __all__ = [
     "TooLarge",
     "Tool",
     "ToolCall",
+    "ToolCallDelta",
     "ToolChoice",
     "ToolFinished",
     "ToolLoop",
@@ -321,7 +332,7 @@ _LAZY = {
     "tools.skills": "Skill",
     "agents.events": "Result Step StepFinished StepStarted",
     "tools.events": "HookFailed ToolFinished ToolStarted",
-    "streaming": "AsyncStream AsyncTypedStream TypedStream Stream TextDelta ThinkingDelta",
+    "streaming": "AsyncStream AsyncTypedStream TypedStream Stream TextDelta ThinkingDelta ToolCallDelta",
     "targets.target": "Capabilities Quirks Target",
     "tools.toolbox": "Toolbox",
     "tools.decorator": "Context tool",

@@ -4,6 +4,9 @@ A wire's decoder calls the Assembler with what it reads; the Assembler emits eve
 providers:
 
     Started ( PartStarted PartDelta* PartEnded | Ping )* Finished          parts may interleave, by index
+
+If the fragments of calls are wanted (`Assembler.call_deltas`), a call is `PartStarted CallDelta* PartEnded`. If the
+length limit cuts a call off, it has no PartEnded: only a PartEnded has a call that can be run.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLarge
+from dragoman.errors import Malformed, MalformedToolCall, TooLarge
 from dragoman.types import (
     UNKNOWN_USAGE,
     Choice,
@@ -28,6 +31,11 @@ from dragoman.types import (
     ToolCall,
     Usage,
 )
+from dragoman.types.arguments import MALFORMED as MALFORMED  # noqa: PLC0414 - for its users
+from dragoman.types.arguments import arguments_text as arguments_text  # noqa: PLC0414 - for its users
+from dragoman.types.arguments import parse_arguments as parse_arguments  # noqa: PLC0414 - for its users
+from dragoman.types.arguments import parse_history_arguments as parse_history_arguments  # noqa: PLC0414 - for its users
+from dragoman.types.arguments import raw_arguments as raw_arguments  # noqa: PLC0414 - for its users
 from dragoman.types.checks import wrong_value
 
 PartKind: TypeAlias = Literal["text", "image", "document", "audio", "thinking", "tool_call", "tool_result", "opaque"]
@@ -42,15 +50,31 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class PartStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_started"):
-    """A part of the answer begins; `extra` has what is known about it already."""
+    """A part of the answer begins; `extra` has what is known about it already.
+
+    If the fragments of calls are wanted, the start of a call has its `id` and `name`.
+    """
 
     index: int
     kind: PartKind
     extra: Extra = {}
+    id: str | None = None
+    name: str | None = None
 
 
 class PartDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_delta", gc=False):
     """More of a text or thinking part."""
+
+    index: int
+    text: str
+
+
+class CallDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="call_delta", gc=False):
+    """More of the JSON text of a call's arguments. It can be shown, but only the call in PartEnded can be run.
+
+    >>> CallDelta(index=1, text='{"port": "Br').text
+    '{"port": "Br'
+    """
 
     index: int
     text: str
@@ -105,7 +129,7 @@ class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     why: str
 
 
-Event: TypeAlias = Started | PartStarted | PartDelta | PartEnded | Ping | Finished
+Event: TypeAlias = Started | PartStarted | PartDelta | CallDelta | PartEnded | Ping | Finished
 """The events that wires read and write."""
 StreamEvent: TypeAlias = Event | Restarted
 """The events that callers of a stream see."""
@@ -208,6 +232,8 @@ class _OpenCall(msgspec.Struct):
     extra: Extra = {}
     shown: int = 0
     """How many pieces were shown as text."""
+    index: int | None = None
+    """The index of its PartStarted, if that is queued already."""
 
 
 MAX_RESPONSE = 256 * 1024 * 1024
@@ -256,6 +282,8 @@ class Assembler:
     shown_call: str | None = None
     """The name of a tool whose first call is the answer: its arguments are shown as text while they arrive."""
     _shown: _OpenCall | None = None
+    call_deltas = False
+    """Whether to emit the start of a call with its first arguments, and a CallDelta for each fragment of them."""
     _started = False
     _finished = False
     _index = 0
@@ -414,6 +442,8 @@ class Assembler:
             call.pieces.append(text)
             if self.shown_call is not None and call.name == self.shown_call:
                 self._show_call(call)
+            elif self.call_deltas and call.name:
+                self._stream_call(call, text)
 
     def _show_call(self, call: _OpenCall) -> None:
         self._shown = self._shown or call
@@ -421,6 +451,29 @@ class Assembler:
             for piece in call.pieces[call.shown :]:
                 self._add_delta(_SHOWN, "text", piece, None)
             call.shown = len(call.pieces)
+
+    def _stream_call(self, call: _OpenCall, text: str) -> None:
+        """Queue a fragment. A call starts with its first arguments: a call without any may have been cut off."""
+        if call.index is None:
+            text = "".join(call.pieces)
+            if not text.strip():
+                return
+            call.id = self._fresh_id(call.id)
+            call.index = self._begin("tool_call", call.extra, id=call.id, name=call.name)
+        self._push(CallDelta(index=call.index, text=text))
+
+    def replace_call_text(self, key: object, text: str) -> None:
+        """Set the whole text of a call's arguments, which counts more than its fragments."""
+        call = self._call(key)
+        if (streamed := "".join(call.pieces)) != text:
+            self.count_characters(len(text))
+            call.pieces = [text]
+            if call.index is not None and (rest := text.removeprefix(streamed)) != text:
+                self._push(CallDelta(index=call.index, text=rest))
+
+    def drop_call(self, key: object) -> None:
+        """Forget a call that was cut off, if it is open."""
+        self._calls.pop(key, None)
 
     def call_text(self, key: object) -> str:
         """The arguments of an open call so far."""
@@ -466,12 +519,12 @@ class Assembler:
         )
         self._finished = True
 
-    def _begin(self, kind: PartKind, extra: Extra) -> int:
+    def _begin(self, kind: PartKind, extra: Extra, *, id: str | None = None, name: str | None = None) -> int:
         if not self._started:
             self.start()
         index = self._index
         self._index += 1
-        self._push(PartStarted(index=index, kind=kind, extra=extra))
+        self._push(PartStarted(index=index, kind=kind, extra=extra, id=id, name=name))
         return index
 
     def _push(self, event: Event) -> None:
@@ -507,7 +560,11 @@ class Assembler:
                 self._close_part(_SHOWN)
             return
         raw = raw_arguments("".join(call.pieces), arguments)
-        self.add_part(ToolCall(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra))
+        whole = ToolCall(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra)
+        if call.index is None:
+            self.add_part(whole)
+        else:
+            self._push(PartEnded(index=call.index, part=whole))
 
     def _fresh_id(self, id: str) -> str:
         if not id or id in self._ids:
@@ -533,60 +590,3 @@ def check_open(count: int, /) -> None:
     """
     if count >= MAX_OPEN:
         raise TooLarge(f"the response has more than {MAX_OPEN} open parts")
-
-
-def parse_arguments(text: str, /) -> JsonObject | None:
-    """The arguments of a call: {} for an empty text and `null`, None if the text is not a JSON object.
-
-    >>> parse_arguments('{"port": "Brest"}'), parse_arguments(""), parse_arguments("[1]")
-    ({'port': 'Brest'}, {}, None)
-    """
-    # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
-    if text.strip() in ("", "null"):
-        return {}
-    try:
-        return _OBJECT.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def raw_arguments(text: str, arguments: JsonObject, /) -> str | None:
-    """The provider's text of some arguments; None if it is the same as ours.
-
-    >>> raw_arguments('{"a": 1}', {"a": 1}), raw_arguments('{"a":1}', {"a": 1})
-    ('{"a": 1}', None)
-    """
-    return None if not text.strip() or text.encode() == msgspec.json.encode(arguments) else text
-
-
-MALFORMED = "malformed_arguments"
-"""The argument that holds the text of malformed arguments."""
-
-
-def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
-    """The arguments of a call in a history, and their text if it differs from ours.
-
-    Malformed arguments are kept as text, so that the model sees its own mistake again.
-
-    >>> parse_history_arguments('{"a": 1}'), parse_history_arguments("{a")
-    (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
-    """
-    arguments = parse_arguments(text)
-    return ({MALFORMED: text}, text) if arguments is None else (arguments, raw_arguments(text, arguments))
-
-
-def arguments_text(call: ToolCall, /) -> str:
-    """The JSON text of a call's arguments: the provider's own if it has the same value.
-
-    >>> arguments_text(ToolCall(id="call_1", name="tide", arguments={"a": 1}, raw='{"a": 1}'))
-    '{"a": 1}'
-    """
-    if call.raw is not None and parse_history_arguments(call.raw)[0] == call.arguments:
-        return call.raw
-    try:
-        return msgspec.json.encode(call.arguments).decode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"arguments of tool call {call.id} ({call.name}) must be JSON: {error}") from error
-
-
-_OBJECT = msgspec.json.Decoder(JsonObject)

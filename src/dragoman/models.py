@@ -155,6 +155,8 @@ class CallOptions(TypedDict, total=False):
     """Relative cost by target, for `weighted`."""
     fetch_images: bool
     """Whether to fetch image URLs for targets that cannot fetch them."""
+    call_deltas: bool
+    """Whether a stream also gives the fragments of tool calls, as ToolCallDelta."""
 
 
 def check_options(names: Iterable[str], /) -> None:

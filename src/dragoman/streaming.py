@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.engine.typed import Parsed, Partials
 from dragoman.errors import InvalidRequest
-from dragoman.events import PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
+from dragoman.events import CallDelta, PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
 from dragoman.io.driver import short_traceback
 from dragoman.io.stopper import Stopper
 from dragoman.schema.output_type import OutputType
@@ -32,7 +32,18 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
     text: str
 
 
-Item: TypeAlias = TextDelta | ThinkingDelta | ToolCall | Restarted | Response
+class ToolCallDelta(msgspec.Struct, frozen=True):
+    """A piece of the JSON text of a call's arguments, if the call was made with `call_deltas=True`.
+
+    It can be shown while the call is written; only the whole ToolCall, which follows, can be run.
+    """
+
+    id: str
+    name: str
+    text: str
+
+
+Item: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ToolCall | Restarted | Response
 
 
 class ItemConverter:
@@ -40,6 +51,7 @@ class ItemConverter:
 
     def __init__(self) -> None:
         self._thinking: set[int] = set()
+        self._calls: dict[int, tuple[str, str]] = {}
 
     def convert(self, event: StreamEvent) -> Item | None:
         """The item of an event; None if it has none."""
@@ -49,10 +61,16 @@ class ItemConverter:
             case PartStarted(kind="thinking"):
                 self._thinking.add(event.index)
                 return None
+            case PartStarted(id=str(id), name=str(name)):
+                self._calls[event.index] = id, name
+                return None
+            case CallDelta():
+                return ToolCallDelta(*self._calls[event.index], event.text)
             case PartEnded(part=ToolCall() as call):
                 return call
             case Restarted():
                 self._thinking.clear()
+                self._calls.clear()
                 return event
             case _:
                 return None

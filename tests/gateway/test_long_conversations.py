@@ -175,7 +175,7 @@ def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> N
 
 @each_store
 @each_form
-@each_cell(lambda _: True, "the growing list is not the last member of the body yet")
+@each_cell()
 def test_the_prefix_does_not_move(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     bodies = conversation.simulator.bodies

@@ -6,10 +6,21 @@ from itertools import count
 import pytest
 
 from dragoman.errors import InvalidRequest
-from dragoman.events import Finished, PartEnded
+from dragoman.events import Finished, PartEnded, PartStarted
 from dragoman.gateway.request import take_conversation_id
 from dragoman.gateway.tool_call_ids import MAX_PAIRS, ToolCallIds, decode_ids, new_call_id
-from dragoman.types import Finish, Request, Response, Text, ToolCall, ToolResult, assistant, tool_results, user
+from dragoman.types import (
+    Finish,
+    Message,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    tool_results,
+    user,
+)
 
 UUID4 = r"call_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 TIDE = ToolCall(id="toolu_1", name="tide")
@@ -111,3 +122,26 @@ def test_a_header_that_is_none_is_refused(header: str) -> None:
 def test_what_is_asked_of_the_gateway_goes_no_further() -> None:
     request = Request(extra={"native.verbatim": {"conversation_id": "c1", "tier": "complex"}, "x": {"a": 1}})
     assert take_conversation_id(request) == ("c1", Request(extra={"x": {"a": 1}}))
+
+
+def test_a_call_that_comes_in_fragments_has_one_id() -> None:
+    mine = ToolCallIds({})
+    started = mine.event_to_client(PartStarted(index=0, kind="tool_call", id="toolu_1", name="tide"))
+    ended = mine.event_to_client(PartEnded(index=0, part=ToolCall(id="toolu_1", name="tide")))
+    assert isinstance(ended.part, ToolCall)
+    assert started.id == ended.part.id
+    assert mine.new == {started.id: "toolu_1"}
+
+
+def test_the_pair_of_an_old_call_stays() -> None:
+    """The header has room for some pairs. Later calls keep the gateway's id; no id changes between two turns."""
+    mine = ToolCallIds({})
+    for n in range(MAX_PAIRS):
+        mine.replace_id(ToolCall(id=f"toolu_{n}", name="tide"))
+    before = decode_ids(mine.header() or "")
+    calls = tuple(ToolCall(id=id, name="tide") for id in before)
+    later = ToolCallIds(before)
+    sent = later.to_provider(Request(messages=(Message(role="assistant", parts=calls),)))
+    later.replace_id(ToolCall(id="toolu_new", name="tide"))
+    assert [call.id for call in sent.messages[0].tool_calls] == [f"toolu_{n}" for n in range(MAX_PAIRS)]
+    assert decode_ids(later.header() or "") == before

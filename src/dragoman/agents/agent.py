@@ -22,7 +22,14 @@ from dragoman.io.driver import notify, short_traceback
 from dragoman.io.stopper import Stopper
 from dragoman.models import CallOptions, Model, Prompt
 from dragoman.schema.output_type import OutputType
-from dragoman.streaming import AsyncClosableStream, ClosableStream, ItemConverter, TextDelta, ThinkingDelta
+from dragoman.streaming import (
+    AsyncClosableStream,
+    ClosableStream,
+    ItemConverter,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
@@ -30,7 +37,7 @@ from dragoman.types import Message, Opaque, Request, Response, Text, Tool, ToolC
 from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
-AgentStreamItem: TypeAlias = RunEvent | TextDelta | ThinkingDelta | Restarted
+AgentStreamItem: TypeAlias = RunEvent | TextDelta | ThinkingDelta | ToolCallDelta | Restarted
 """An item of an agent stream, besides the final Result."""
 Spend: TypeAlias = Callable[[Response], None]
 

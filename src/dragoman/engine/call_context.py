@@ -66,6 +66,8 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to fetch images by URL for a target that cannot."""
     degrade_tool_media: bool = False
     """Whether to replace media in tool results by a note if the target does not take them."""
+    call_deltas: bool = False
+    """Whether a stream also emits the fragments of tool calls, as CallDelta."""
     restarted: Restarted | None = None
     """An event to emit before those of a stream that replaces an interrupted one."""
     adapt: AdaptRequest | None = None

@@ -20,7 +20,7 @@ from dragoman.errors import (
     TimedOut,
     TooLarge,
 )
-from dragoman.events import Event, Finished, PartDelta, PartEnded, StreamEvent, fold
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, StreamEvent, fold
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Thinking, Usage
@@ -192,6 +192,8 @@ class _StreamedExchange:
         decoder = self._client.stream_decoder(self._request, self._target)
         if self._answer_tool is not None:
             decoder.show_call(self._answer_tool)
+        # A tool whose call is the answer has no fragments: the answer is text.
+        decoder.call_deltas = self._call.call_deltas and self._output_decoder is None
         restarted = self._call.restarted
         preface: list[StreamEvent] = [] if restarted is None else [restarted]
         content_length, latency, now = 0, None, began
@@ -305,7 +307,7 @@ class _StreamedExchange:
 
 
 def has_content(event: Event, /) -> bool:
-    """Whether an event has text, thinking or any other part.
+    """Whether an event has text, thinking, a fragment of a call or any other part.
 
     >>> has_content(PartDelta(index=0, text=" "))
     False
@@ -313,7 +315,7 @@ def has_content(event: Event, /) -> bool:
     match event:
         case PartDelta(text=text) | PartEnded(part=Text(text=text) | Thinking(text=text)):
             return bool(text.strip())
-        case PartEnded():
+        case PartEnded() | CallDelta():
             return True
         case _:
             return False

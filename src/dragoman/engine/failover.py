@@ -93,6 +93,8 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to fetch images by URL for a target that cannot: https and public addresses only."""
     connection: ConnectionOptions | None = None
     """The key, headers and base URL of the call, if it has its own."""
+    call_deltas: bool = False
+    """Whether a stream also emits the fragments of tool calls. After the first fragment, no other target is tried."""
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES:
@@ -345,6 +347,7 @@ class Chain:
             media_cache=self._media_cache,
             fetch_images=self._options.fetch_images,
             degrade_tool_media=candidate.degrade,
+            call_deltas=self._options.call_deltas,
             restarted=restarted,
             adapt=self._adapt,
         )

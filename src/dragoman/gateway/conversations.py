@@ -20,7 +20,7 @@ from dragoman.wires.common.server_endpoints import StoredResponse
 
 DAY = 86400.0
 MAX_IDS = 1000
-"""Tool call ids of one conversation; the oldest are dropped."""
+"""Tool call ids of one conversation, the first: the id of an old call must not change. Others keep the gateway's id."""
 MAX_SWAPS = 200
 """Tries to write before giving up because others wrote first."""
 
@@ -66,7 +66,7 @@ class ConversationStore:
         self, stored: ConversationState, new: ConversationState, before: ConversationState | None
     ) -> ConversationState:
         """If another request has moved the conversation meanwhile, it stays there, unless the new tier is higher."""
-        ids = dict(list({**stored.ids, **new.ids}.items())[-MAX_IDS:])
+        ids = dict(list({**stored.ids, **new.ids}.items())[:MAX_IDS])
         is_unchanged = before is not None and (before.target, before.tier) == (stored.target, stored.tier)
         moves_up = is_higher(new.tier, stored.tier, self._tiers)
         moves_down = is_higher(stored.tier, new.tier, self._tiers)

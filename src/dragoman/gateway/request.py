@@ -226,7 +226,9 @@ class RequestContext:
         if compaction is not None:
             request = compaction.summary_request(request)
         adapt = None if self._tags is None else self._tags.for_target
-        self._chain = Chain(request, self.runtime.registry.health, self.choice.options, adapt=adapt)
+        # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
+        options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
+        self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
         plan = self._chain.run(self.choice.targets)
         return plan if compaction is None else _compacted(plan, compaction)
 

@@ -14,12 +14,13 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.events import PartEnded, StreamEvent
+from dragoman.events import PartEnded, PartStarted, StreamEvent
 from dragoman.types import Message, Part, Request, Response, ToolCall, ToolResult
 
 HEADER = "x-dragoman-tool-ids"
 MAX_PAIRS = 64
-"""Pairs in the header, the latest: servers and clients limit headers. A call without a pair keeps the gateway's id."""
+"""Pairs in the header, the first: servers and clients limit headers. A call without a pair keeps the gateway's id. The
+id of an old call never changes, because its pair stays."""
 MAX_ID = 256
 EXTRA = "gateway"
 """The key in the extra of a call that has the provider's id."""
@@ -45,6 +46,7 @@ class ToolCallIds:
         self._known = dict(known)
         self._in_extra = in_extra
         self._new_id = new_id
+        self._started: dict[int, str] = {}
 
     def to_provider(self, request: Request, /) -> Request:
         """The request with the provider's ids; a call without a known pair keeps its id."""
@@ -75,9 +77,15 @@ class ToolCallIds:
         return replace(response, message=replace(response.message, parts=parts))
 
     def event_to_client(self, event: E, /) -> E:
-        """An event with the gateway's id."""
+        """An event with the gateway's id; the start and the end of a call have the same."""
+        if isinstance(event, PartStarted) and event.id is not None:
+            id = self._started[event.index] = self._new_id()
+            self.new[id] = event.id
+            return replace(event, id=id)
         if isinstance(event, PartEnded) and isinstance(event.part, ToolCall):
-            return replace(event, part=self.replace_id(event.part))
+            started = self._started.get(event.index)
+            part = self.replace_id(event.part) if started is None else replace(event.part, id=started)
+            return replace(event, part=part)
         return event
 
     def replace_id(self, call: ToolCall, /) -> ToolCall:
@@ -89,7 +97,7 @@ class ToolCallIds:
 
     def header(self) -> str | None:
         """All pairs that the next request of the conversation needs; None if there are none."""
-        pairs = [*self._known.items(), *self.new.items()][-MAX_PAIRS:]
+        pairs = [*self._known.items(), *self.new.items()][:MAX_PAIRS]
         return ",".join(f"{quote(id, safe='')}={quote(provider_id, safe='')}" for id, provider_id in pairs) or None
 
 

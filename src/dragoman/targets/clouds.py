@@ -139,7 +139,7 @@ _AZURE = Provider(
     auth="api-key",
     identity="azure",
     capabilities=Capabilities(image_urls=True, allowed_image_types=_IMAGES, animated_images=False, documents=False),
-    quirks=Quirks(call_id=".{1,40}", call_id_length=40),  # as at OpenAI
+    quirks=Quirks(call_id=".{1,40}", call_id_length=40, system_turns=True),  # as at OpenAI
     family="openai",
 )
 
@@ -191,7 +191,7 @@ CLOUD_RECORDS = (
         _AZURE,
         name="azure-responses",
         wire="openai_responses",
-        quirks=Quirks(),
+        quirks=Quirks(system_turns=True),
         capabilities=replace(
             _AZURE.capabilities, documents=True, allowed_document_types=("application/pdf",), audio=False
         ),

@@ -88,7 +88,7 @@ _RECORDS = (
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
         capabilities=_OPENAI,
-        quirks=_OPENAI_CALL_IDS,
+        quirks=replace(_OPENAI_CALL_IDS, system_turns=True),
     ),
     Provider(
         name="openai-responses",
@@ -99,6 +99,7 @@ _RECORDS = (
         capabilities=replace(
             _OPENAI, audio=False, document_urls=True, allowed_document_types=("application/*", "text/*")
         ),
+        quirks=Quirks(system_turns=True),
         family="openai",
     ),
     Provider(

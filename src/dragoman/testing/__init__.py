@@ -11,10 +11,13 @@ A line of a script is one of these:
 - an error of `dragoman.errors`, which is sent as the wire writes it
 - a fault: CloseAfter, CloseAtOnce, StallAfter, ResetAfter, NoResponse, KeepOpen, InvalidBody, ErrorInside200,
   DefectiveAnswer, RawResponse
+
+`assert_prefix_stable(requests)` checks that each request of a conversation begins with the bytes of the one before.
 """
 
 from dragoman.testing.fake_provider import Scripted
 from dragoman.testing.faulty_server import FaultyServer, refused_url
+from dragoman.testing.prefix import assert_prefix_stable
 from dragoman.testing.recording import RecordedExchange, Recorder, Replayer, ReplayMiss, Tape
 from dragoman.testing.script import (
     CloseAfter,
@@ -78,6 +81,7 @@ __all__ = [
     "StallAfter",
     "Tape",
     "as_response",
+    "assert_prefix_stable",
     "refused_url",
     "wire_of",
 ]

@@ -50,6 +50,8 @@ class StreamDecoder(Protocol):
     """
 
     error: DragomanError | None
+    call_deltas: bool
+    """Whether to emit the fragments of tool calls, as CallDelta; False at first."""
 
     @property
     def content_length(self) -> int:

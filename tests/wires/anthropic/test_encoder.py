@@ -180,7 +180,15 @@ class TestSystem:
         assert option("system", system="You are a pilot.", messages=given) == [
             {"type": "text", "text": "You are a pilot."},
             {"type": "text", "text": "Be brief."},
-            {"type": "text", "text": "Be kind."},
+        ]
+        assert messages(*given) == [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "hello"},
+                    {"type": "text", "text": "<system>\nBe kind.\n</system>"},
+                ],
+            }
         ]
 
     def test_a_cache_mark_survives(self) -> None:
@@ -207,13 +215,13 @@ class TestSystem:
         ("part", "what"),
         [
             (Opaque(wire="google", data={"executableCode": {}}), "google block"),
-            (Thinking(text="Hm.", extra={"google": {}}), "part of a system message"),
+            (Thinking(text="Hm.", extra={"anthropic": {}}), "part of a system message"),
         ],
         ids=["block", "thinking"],
     )
     def test_inside_the_history_it_holds_nothing_of_another_wire(self, part: Any, what: str) -> None:
         where = at(system_turns=True)
-        given = (user("a"), Message(role="system", parts=(part, Text(text="Be kind."))), user("c"))
+        given = (user("a"), Message(role="system", parts=(part, Text(text="Be kind."))), assistant("c"))
         assert body(where, messages=given)["messages"][1] == {
             "role": "system",
             "content": [{"type": "text", "text": "Be kind."}],
@@ -230,6 +238,25 @@ class TestSystem:
         assert body(at(system_turns=True), messages=(user("a"), foreign))["messages"] == [
             {"role": "user", "content": "a"}
         ]
+
+    @pytest.mark.parametrize(
+        ("given", "roles"),
+        [
+            ((user("a"), system("s")), ["user", "system"]),
+            ((user("a"), system("s"), system("t"), assistant("b")), ["user", "system", "assistant"]),
+            ((user("a"), assistant("b"), system("s"), user("c")), ["user", "assistant", "user"]),
+            ((user("a"), system("s"), user("c")), ["user"]),
+            ((user("a"), assistant(CALL), tool_results(RESULT), system("s")), ["user", "assistant", "user", "system"]),
+        ],
+        ids=["last", "two", "after an answer", "before a user", "after a result"],
+    )
+    def test_inside_the_history_it_stands_only_where_the_api_takes_it(
+        self, given: tuple[Message, ...], roles: list[str]
+    ) -> None:
+        sent = body(at(system_turns=True), messages=given)["messages"]
+        assert [message["role"] for message in sent] == roles
+        marked = "<system>" in str(sent)
+        assert marked == ("system" not in roles)
 
 
 class TestMessages:
@@ -327,10 +354,11 @@ class TestMessages:
 
     def test_blank_texts_are_left_out(self) -> None:
         given = (user("", "a"), assistant("\n\n"), user("b"))
-        assert messages(*given) == [
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+        assert [message["content"] for message in messages(*given)] == ["a", "(no text)", "b"]
+        assert notices(messages=given) == [
+            ("repaired", "a text of white space"),
+            ("repaired", "an empty message of the assistant"),
         ]
-        assert notices(messages=given) == [("repaired", "a text of white space")]
 
     def test_the_last_text_of_a_prefill_is_trimmed(self) -> None:
         given = (user("a"), assistant("The answer is \n"))
@@ -471,9 +499,14 @@ class TestThinkingInTheHistory:
         assert [message["content"] for message in messages(*given)] == [
             "?",
             "a",
-            [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}],
+            "b",
+            "(no text)",
+            "c",
         ]
-        assert notices(messages=given) == [("repaired", "thinking at the end of a message")]
+        assert notices(messages=given) == [
+            ("repaired", "thinking at the end of a message"),
+            ("repaired", "an empty message of the assistant"),
+        ]
 
     def test_without_a_signature_it_is_left_out_where_that_is_refused(self) -> None:
         unsigned = Thinking(text="Hm.", extra={"anthropic": {}})

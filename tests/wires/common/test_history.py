@@ -113,7 +113,9 @@ def test_every_call_has_an_id_of_its_own(request: Request) -> None:
 @given(HISTORIES)
 def test_no_turn_is_empty_or_of_the_system(request: Request) -> None:
     turns = repair(request, NoticeCollector("ollama")).turns
-    assert all(turn.parts and turn.role in ("user", "assistant", "tool") for turn in turns)
+    assert all(turn.role in ("user", "assistant", "tool") for turn in turns)
+    assert all(turn.parts or turn.role == "assistant" for turn in turns)
+    assert not turns or turns[-1].parts
 
 
 @given(HISTORIES)
@@ -125,12 +127,13 @@ def test_what_is_repaired_needs_no_repair(request: Request) -> None:
 
 @given(HISTORIES)
 def test_every_text_is_kept_in_its_order(request: Request) -> None:
-    def texts(messages: tuple[Message, ...]) -> list[Part]:
+    def texts(messages: tuple[Message, ...]) -> list[Text]:
         return [part for message in messages for part in message.parts if isinstance(part, Text)]
 
     history = repair(request, NoticeCollector("ollama"))
     found = [message for message in request.messages if message.role != "system"]
-    assert texts(history.turns) == texts(tuple(found))
+    ours = [part for part in texts(history.turns) if not part.text.startswith(("<system>", "The result of"))]
+    assert ours == texts(tuple(found))
 
 
 @given(HISTORIES)
@@ -239,9 +242,19 @@ def test_a_result_is_of_the_latest_turn_that_waits() -> None:
     )
 
 
-def test_a_new_id_is_not_one_that_comes_later() -> None:
+def test_a_new_id_does_not_change_if_another_call_has_it_later() -> None:
     turns, _ = mend(assistant(call("a"), call("a")), assistant(call("a_2")))
-    assert [one.id for turn in turns for one in turn.tool_calls] == ["a", "a_3", "a_2"]
+    assert [one.id for turn in turns for one in turn.tool_calls] == ["a", "a_2", "a_2_2"]
+
+
+def test_a_result_after_the_next_answer_is_a_text_in_its_place() -> None:
+    before = (assistant(call("a")), user("hurry"))
+    first, _ = mend(*before)
+    late = ToolResult(id="a", name="tide", content=(Text(text="4.2 m"), PICTURE))
+    turns, notes = mend(*before, assistant("What?"), tool_results(late))
+    assert turns[: len(first)] == first == (assistant(call("a")), tool_results(missing("a")), user("hurry"))
+    assert turns[len(first) :] == (assistant("What?"), user("The result of tide (a) came late:\n4.2 m", PICTURE))
+    assert ("changed", "result a") in notes
 
 
 def test_calls_without_an_id_are_counted() -> None:
@@ -298,13 +311,13 @@ def test_under_strict_a_loss_is_refused() -> None:
 # System ---------------------------------------------------------------------------------------------------------------
 
 
-def test_system_messages_are_folded_in_order() -> None:
+def test_leading_system_messages_are_folded_and_later_ones_stay_in_their_place() -> None:
     notes = NoticeCollector("ollama")
     request = Request(system="a", messages=(system("b", "c"), user("?"), system("d")))
     history = repair(request, notes)
-    assert [text.text for text in history.system] == ["a", "b", "c", "d"]
-    assert history.turns == (user("?"),)
-    why = "ollama: moved to the system prompt"
+    assert [text.text for text in history.system] == ["a", "b", "c"]
+    assert history.turns == (user("?"), user("<system>\nd\n</system>"))
+    why = "ollama: sent as a user message in its place"
     assert notes.notices == (Notice(kind="changed", what="system message after the first turn", why=why),)
 
 

@@ -121,6 +121,7 @@ def test_empty_texts_are_left_out() -> None:
     assert body(request) == {
         "contents": [
             {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [{"text": "(no text)"}]},
             {"role": "user", "parts": [{"text": "there"}]},
         ]
     }

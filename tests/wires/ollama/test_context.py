@@ -102,9 +102,10 @@ def test_a_small_window_is_never_exceeded() -> None:
         (request_with(max_tokens=5000), 8192),
         (request_with(max_tokens=10**6), 32768),
         (Request(messages=(user(*[Image(data=PNG)] * 4),)), 8192),
-        (request_with(tools=(Tool(name="long", description="word " * 3000),)), 8192),
+        (request_with(tools=(Tool(name="short"),)), 16384),
+        (request_with(tools=(Tool(name="long", description="word " * 12000),)), 32768),
     ],
-    ids=["prompt", "bytes", "answer", "huge answer", "images", "tools"],
+    ids=["prompt", "bytes", "answer", "huge answer", "images", "tools", "long tools"],
 )
 def test_the_context_is_a_power_of_two_that_holds_the_need(request_: Request, expected: int) -> None:
     assert size(request_) == expected

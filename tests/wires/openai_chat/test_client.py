@@ -397,11 +397,17 @@ def test_any_json_is_json_mode() -> None:
     [
         (system("Answer in JSON."), user("?")),
         (assistant("Here is JSON:"), user("?")),
-        (user("?"), assistant(CALL), tool_results(ToolResult(id="call_a", content='"json"'))),
+        (user("as json?"), assistant(CALL), tool_results(ToolResult(id="call_a", content="4.2 m"))),
     ],
 )
-def test_json_mode_finds_its_word_anywhere_in_the_prompt(turns: tuple[Message, ...]) -> None:
+def test_json_mode_finds_its_word_at_the_beginning(turns: tuple[Message, ...]) -> None:
     assert notices(schema={}, messages=turns) == []
+
+
+def test_a_later_turn_does_not_change_whether_json_mode_gets_its_word() -> None:
+    first = encoded_body(schema={}, messages=(user("?"),))["messages"]
+    later = encoded_body(schema={}, messages=(user("?"), assistant("!"), user("json?")))["messages"]
+    assert later[: len(first)] == first
 
 
 def test_json_mode_gets_the_word_that_it_demands() -> None:
@@ -488,7 +494,19 @@ def test_a_model_that_cannot_think_with_tools_is_told_not_to(
 
 def test_the_system_prompt_is_one_message_at_the_front() -> None:
     encoded = messages(user("?"), system("And kind."), system=(Text(text="Be brief."), Text(text="Be true.")))
-    assert encoded == [{"role": "system", "content": "Be brief.\n\nBe true.\n\nAnd kind."}, ASK]
+    assert encoded == [
+        {"role": "system", "content": "Be brief.\n\nBe true."},
+        ASK,
+        {"role": "user", "content": "<system>\nAnd kind.\n</system>"},
+    ]
+
+
+def test_a_system_message_inside_the_history_stays_where_the_target_takes_it() -> None:
+    target = replace(TARGET, quirks=replace(TARGET.quirks, system_turns=True))
+    assert encoded_body(target, messages=(user("?"), system("Be kind.")))["messages"] == [
+        ASK,
+        {"role": "system", "content": "Be kind."},
+    ]
 
 
 def test_a_system_text_with_marks_is_a_part() -> None:

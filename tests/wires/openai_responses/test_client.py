@@ -211,10 +211,13 @@ def test_a_system_text_of_this_wire_is_an_item() -> None:
     assert fields["instructions"] == "Be kind."
 
 
-def test_a_system_message_inside_the_history_is_folded() -> None:
+def test_a_system_message_inside_the_history_is_a_marked_turn_of_the_user() -> None:
     request = Request(messages=(HI, system("Be brief."), assistant("Yes"), HI))
-    assert encoded_body(request)["instructions"] == "Be brief."
-    assert notices(request) == [("changed", "system message after the first turn")]
+    marked = {"type": "message", "role": "user", "content": "<system>\nBe brief.\n</system>"}
+    other = quirky(system_turns=False)
+    assert encoded_body(request, other)["input"][1] == marked
+    assert "instructions" not in encoded_body(request, other)
+    assert notices(request, other) == [("changed", "system message after the first turn")]
 
 
 def test_a_system_message_stays_in_its_place_where_the_target_takes_it_there() -> None:
@@ -829,7 +832,7 @@ def test_a_call_that_never_began_is_left_out_with_a_notice() -> None:
 
 
 def test_a_custom_call_has_its_text_as_input() -> None:
-    extra = wire_data(type="custom_tool_call", id="ctc_1")
+    extra = {"openai_responses.verbatim": {"type": "custom_tool_call"}, **wire_data(id="ctc_1")}
     assert parts("custom.sse") == (ToolCall(id="call_1", name="sql", arguments={"input": "SELECT 1"}, extra=extra),)
 
 

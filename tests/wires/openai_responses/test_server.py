@@ -236,7 +236,7 @@ def test_a_custom_call_and_its_result_keep_their_kind() -> None:
                 id="call_1",
                 name="sql",
                 arguments={"input": "SELECT 1"},
-                extra=wire_data(type="custom_tool_call", id="ctc_1"),
+                extra={"openai_responses.verbatim": {"type": "custom_tool_call"}, **wire_data(id="ctc_1")},
             )
         ),
         tool_results(ToolResult(id="call_1", name="sql", content="1")),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman.errors import DragomanError, StoreDown, redact
-from dragoman.events import PartDelta
+from dragoman.events import CallDelta, PartDelta
 from dragoman.gateway.accounting.pricing import Prices
 from dragoman.gateway.accounting.quotas import UNLIMITED, ExpectedUsage, LimitHeaders, QuotaAdmission, Quotas
 from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
@@ -274,7 +274,7 @@ class RequestRecord:
             self._first = self._accounting.timer() - self._start
             self._is_answered = True
         for event in events:
-            if type(event) is PartDelta:
+            if type(event) is PartDelta or type(event) is CallDelta:
                 self._streamed_bytes += len(event.text.encode(errors="surrogatepass"))
 
     async def finish(

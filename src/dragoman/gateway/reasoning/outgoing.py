@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
 from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED
 from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, encode_state, state_of
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
@@ -42,7 +42,9 @@ class AnswerTagger:
         self._indexes: dict[int, int] = {}
         self._next_index = parts_before
         self._waiting: dict[int, PartStarted] = {}
-        """The starts of calls: what stands before a call is known at its end."""
+        """The starts of calls: what stands before a call is known at its end, or at its first fragment."""
+        self._started: dict[int, ToolCall] = {}
+        """The calls whose fragments are passed on, with their tags."""
         self._has_text = parts_before > 0
 
     def tag_response(self, response: Response, /) -> Response:
@@ -68,6 +70,8 @@ class AnswerTagger:
         match event:
             case PartDelta():
                 return [*self._release(event.index), replace(event, index=self._indexes.get(event.index, event.index))]
+            case CallDelta():
+                return [*self._start_call(event.index), replace(event, index=self._indexes[event.index])]
             case PartStarted(kind="tool_call"):
                 self._waiting[event.index] = event
                 return ()
@@ -87,21 +91,39 @@ class AnswerTagger:
     def _release(self, index: int) -> Iterable[Event]:
         return [self._start(self._waiting.pop(index))] if index in self._waiting else ()
 
+    def _start_call(self, index: int) -> Iterable[Event]:
+        """Start a call at its first fragment, with what is known of it by then."""
+        started = self._waiting.pop(index, None)
+        if started is None:
+            return ()
+        call = ToolCall(id=started.id or "", name=started.name or "", extra=started.extra)
+        before, tagged, _ = self._placement.place(call, self._state_of(call))
+        self._started[index] = call = replace(call, extra=tagged.extra if isinstance(tagged, ToolCall) else call.extra)
+        return [*self._whole(before), self._start(replace(started, extra=call.extra))]
+
     def _end(self, event: PartEnded) -> Iterable[Event]:
+        if (started := self._started.pop(event.index, None)) is not None and isinstance(event.part, ToolCall):
+            self.calls.append(event.part)
+            whole = replace(event.part, extra=started.extra)
+            return [replace(event, index=self._indexes.pop(event.index), part=whole)]
         before, part, after = self._placement.place(event.part, self._state(event.part))
         events = [*self._whole(before), *self._release(event.index)]
         events.append(replace(event, index=self._indexes.pop(event.index, event.index), part=part))
         return [*events, *self._whole(after)]
 
     def _state(self, part: Part) -> PartState | None:
-        has_extra = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
-        is_expressed = has_extra and self._dialect not in STORED
-        state = None if is_expressed else state_of(part, calls_before=len(self.calls), after_text=self._has_text)
+        state = self._state_of(part)
         if isinstance(part, ToolCall):
             self.calls.append(part)
         if isinstance(part, Text):
             self._has_text = True
             self.text += part.text
+        return state
+
+    def _state_of(self, part: Part) -> PartState | None:
+        has_extra = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
+        is_expressed = has_extra and self._dialect not in STORED
+        state = None if is_expressed else state_of(part, calls_before=len(self.calls), after_text=self._has_text)
         if state is not None and self._dialect in FORGETFUL:
             self.states.append(state)
         return state

@@ -251,7 +251,9 @@ class AnthropicDecoder:
         if not text:
             return
         if block.kind == "tool_use":
-            self.out.add_call_fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
+            if not self.out.is_open(block.slot):
+                self._open_call(block)
+            self.out.add_call_fragment(block.slot, text=text)
         else:
             self.out.count_characters(len(text))
             block.pieces.append(text)
@@ -275,15 +277,18 @@ class AnthropicDecoder:
             case _:
                 self.out.add_part(self._whole(block))
 
+    def _open_call(self, block: _Block) -> None:
+        self.out.add_call_fragment(block.slot, id=block.text("id"), name=block.text("name"))
+        if rest := block.rest("id", "name", "input"):
+            self.out.add_extra(block.slot, NAME, rest)
+
     def _end_call(self, block: _Block) -> None:
         is_empty = not self.out.is_open(block.slot)
         if is_empty:
             input = block.data.get("input")
-            text = encode_json(input).decode() if input else None
-            self.out.add_call_fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
+            self._open_call(block)
+            self.out.add_call_fragment(block.slot, text=encode_json(input).decode() if input else None)
             is_empty = not input
-        if rest := block.rest("id", "name", "input"):
-            self.out.add_extra(block.slot, NAME, rest)
         if is_empty:
             # The next event tells whether the call has no arguments or the length limit cut them off.
             self._empty_call = block.slot

@@ -1,10 +1,10 @@
 """The conversation in Anthropic's messages, for the client and the server.
 
 The API wants turns of user and assistant that alternate, start with the user, and are never empty. Results of tools are
-blocks of a user message. Some targets take system messages inside the conversation; the client carries those through
-as Opaque parts, so that the turns around them stay apart.
+blocks of a user message. Some targets take system messages inside the conversation, in some places.
 """
 
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -28,7 +28,14 @@ from dragoman.types import (
 from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.anthropic.schema import NAME, AnthropicMessage, AnthropicRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import check_urls, merge_turns, repair, start_with_user
+from dragoman.wires.common.history import (
+    check_urls,
+    fill_turns,
+    mark_system,
+    merge_turns,
+    repair,
+    start_with_user,
+)
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
@@ -37,9 +44,7 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 
 def prepare_history(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[Text], list[Message]]:
     """The system texts, and alternating turns of user and assistant."""
-    if target.quirks.system_turns:
-        request = _with_inner_system_messages(request, notes)
-    history = repair(request, notes)
+    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True)
     system = [text for text in history.system if has_content(text, notes)]
     check_urls(history.turns, target)
     return system, _alternating_turns(history.turns, target, notes)
@@ -60,48 +65,56 @@ def encode_messages(turns: list[Message], notes: NoticeCollector) -> list[JsonOb
 def continues_without_thinking(turns: list[Message]) -> bool:
     """Whether the last turn has results of calls that the model made without thinking."""
     loop: list[Message] = []
-    for turn in reversed(turns):
+    for turn in reversed([turn for turn in turns if turn.role != "system"]):
         if turn.role == "user" and not any(isinstance(part, ToolResult) for part in turn.parts):
             break
         loop.append(turn)
     return bool(loop) and loop[0].role == "user" and not isinstance(loop[-1].parts[0], Thinking)
 
 
-def _with_inner_system_messages(request: Request, notes: NoticeCollector) -> Request:
-    """System messages after the first as Opaque parts, so that they stay in their place."""
-    messages: list[Message] = []
-    for message in request.messages:
-        if message.role in SYSTEM_ROLES and messages:
-            blocks = [encode_block(part, notes) for part in message.parts if _is_system_content(part, notes)]
-            if not blocks:
-                continue
-            data = {"role": "system", "content": blocks, **wire_extra(message.extra, NAME)}
-            messages.append(Message(role="user", parts=(Opaque(wire=NAME, data=data),)))
-        else:
-            messages.append(message)
-    return replace(request, messages=tuple(messages))
-
-
 def _is_system_content(part: Part, notes: NoticeCollector) -> bool:
     if isinstance(part, Thinking | ToolCall | ToolResult):
         notes.add("dropped", "part of a system message", "thinking, tool calls and results are not supported there")
         return False
-    return has_content(part, notes)
+    return True
+
+
+def _place_system(turns: list[Message], notes: NoticeCollector) -> list[Message]:
+    """System turns where the API takes them: after a user turn, before an answer or at the end, one at a time.
+
+    Elsewhere they become user turns, marked.
+    """
+    runs = [[*run] for _, run in groupby(turns, key=lambda turn: turn.role == "system")]
+    placed: list[Message] = []
+    for run, after in zip(runs, [*runs[1:], None], strict=False):
+        if run[0].role != "system":
+            placed += run
+        elif placed and placed[-1].role == "user" and (after is None or after[0].role == "assistant"):
+            placed += merge_turns(run)
+        else:
+            placed += [mark_system(turn, notes) for turn in run]
+    return placed
 
 
 def _alternating_turns(turns: tuple[Message, ...], target: Target, notes: NoticeCollector) -> list[Message]:
     filled: list[Message] = []
     for turn in turns:
         parts = [part for part in turn.parts if has_content(part, notes)]
+        if turn.role in SYSTEM_ROLES:
+            parts = [part for part in parts if _is_system_content(part, notes)]
         if target.quirks.signed_thinking:
             parts = [part for part in parts if _is_signed(part, notes)]
         while parts and isinstance(parts[-1], Thinking):
             # 400: the final block in an assistant message cannot be `thinking` (seen 2025-12).
             notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
             parts.pop()
-        if parts:
-            role = "assistant" if turn.role == "assistant" else "user"
+        role: Role = "system" if turn.role in SYSTEM_ROLES else "assistant" if turn.role == "assistant" else "user"
+        if parts or role != "system":
             filled.append(replace(turn, role=role, parts=tuple(parts)))
+    if not all(turn.parts for turn in filled):
+        filled = fill_turns(filled, notes)
+    if target.quirks.system_turns:
+        filled = _place_system(filled, notes)
     return _without_trailing_space(start_with_user(merge_turns(filled), notes), notes)
 
 
@@ -126,6 +139,9 @@ def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
     """One message, or several if system messages stand inside the turn."""
     messages: list[JsonObject] = []
     blocks: list[JsonObject] = []
+    if turn.role == "system":
+        content = [encode_block(part, notes) for part in turn.parts]
+        return [{"role": "system", "content": content, **wire_extra(turn.extra, NAME)}]
     for part in turn.parts:
         if isinstance(part, Opaque) and part.data.get("role") == "system":
             messages += [*_encode_message(turn, blocks), part.data]

@@ -4,10 +4,10 @@ The API streams one block at a time. Parts that interleave wait until the curren
 once; thinking of another wire waits for its first delta, because it may turn out to be encrypted and left out.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
 from dragoman.types import (
     Document,
     Finish,
@@ -41,6 +41,8 @@ from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word, tier_word
+
+_PartEvent: TypeAlias = PartStarted | PartDelta | CallDelta | PartEnded
 
 
 def encode_error(error: DragomanError) -> JsonObject:
@@ -114,27 +116,27 @@ class AnthropicStreamEncoder:
     def __init__(self) -> None:
         self._index = 0
         self._current: int | None = None
-        self._waiting: dict[int, list[PartStarted | PartDelta | PartEnded]] = {}
+        self._waiting: dict[int, list[_PartEvent]] = {}
         self._kind = ""
         self._has_started = False
         self._has_delta = False
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
-            case PartStarted() | PartDelta() | PartEnded():
+            case PartStarted() | PartDelta() | CallDelta() | PartEnded():
                 return self._part(event)
             case Started():
                 usage = {"input_tokens": 0, "output_tokens": 0}
                 rest: JsonObject = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
                 return _sse("message_start", message={**_message(event.id, event.model), **rest})
             case Finished():
-                return self._finished(event)
+                return self._cut() + self._finished(event)
             case Ping():
                 return _sse("ping")
             case _:
                 return encode_sse(encode_json(encode_error(event)), name="error")
 
-    def _part(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+    def _part(self, event: _PartEvent) -> bytes:
         if self._current is None:
             self._current = event.index
         if event.index != self._current:
@@ -149,18 +151,23 @@ class AnthropicStreamEncoder:
             self._current = None
         return b"".join(pieces)
 
-    def _write(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+    def _write(self, event: _PartEvent) -> bytes:
         match event:
             case PartStarted():
                 self._has_started = self._has_delta = False
                 self._kind = event.kind
                 own = wire_extra(event.extra, NAME)
+                if event.name is not None:
+                    self._has_started = True
+                    return self._start({"type": "tool_use", "id": event.id, "name": event.name, "input": {}, **own})
                 # Thinking of another wire may turn out to be encrypted, which this API cannot express.
                 is_early = event.kind == "text" or (event.kind == "thinking" and NAME in event.extra)
                 return self._begin(own) if is_early and "data" not in own else b""
             case PartDelta():
                 self._has_delta = True
                 return self._begin({}) + self._delta(*_DELTA[self._kind], event.text)
+            case CallDelta():
+                return self._delta("input_json_delta", "partial_json", event.text)
             case _:
                 return self._part_ended(event.part)
 
@@ -185,10 +192,12 @@ class AnthropicStreamEncoder:
         if isinstance(part, Text | Thinking) and block["type"] == self._kind:
             data = self._streamed(part)
         else:
-            data = self._whole(part, block)
-        data += _sse("content_block_stop", index=self._index)
+            data = b"" if self._has_started else self._whole(part, block)
+        return data + self._stop()
+
+    def _stop(self) -> bytes:
         self._index += 1
-        return data
+        return _sse("content_block_stop", index=self._index - 1)
 
     def _streamed(self, part: Text | Thinking) -> bytes:
         """Encode what the deltas did not contain: citations, signature, and a text that came without deltas."""
@@ -208,6 +217,19 @@ class AnthropicStreamEncoder:
             return self._start(block)
         text = arguments_text(part) if isinstance(part, ToolCall) else encode_json(input).decode()
         return self._start({**block, "input": {}}) + self._delta("input_json_delta", "partial_json", text)
+
+    def _cut(self) -> bytes:
+        """Write what waits for a call that the length limit cut off; only its block is ended, not its input."""
+        pieces: list[bytes] = []
+        is_open = True
+        while self._current is not None:
+            if is_open and self._has_started:
+                pieces.append(self._stop())
+            self._current = next(iter(self._waiting), None)
+            for event in self._waiting.pop(self._current, ()) if self._current is not None else ():
+                pieces.append(self._write(event))
+                is_open = not isinstance(event, PartEnded)
+        return b"".join(pieces)
 
     def _finished(self, event: Finished) -> bytes:
         stop, usage = _encode_end(event.finish, event.usage, event.service_tier)

@@ -14,7 +14,7 @@ from dragoman.types import JsonObject, Message, Opaque, Part, Request, Role, Tex
 from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import check_urls, merge_turns, repair, start_with_user
+from dragoman.wires.common.history import check_urls, fill_turns, merge_turns, repair, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
@@ -23,7 +23,7 @@ def encode_messages(
     request: Request, target: Target, notes: NoticeCollector
 ) -> tuple[list[JsonObject], list[JsonObject], list[Message]]:
     """The system blocks, the messages, and the turns that they were made from."""
-    history = repair(request, notes)
+    history = repair(request, notes, alternating=True)
     check_urls(history.turns, target)
     system = [block for text in history.system if has_content(text, notes) for block in _encode_system(text)]
     turns = _alternating_turns(history.turns, notes)
@@ -47,7 +47,7 @@ def _encode_system(text: Text) -> list[JsonObject]:
 def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> list[Message]:
     filled: list[Message] = []
     for turn in turns:
-        following = (*turn.parts[1:], None)
+        following = (*turn.parts[1:], None)[: len(turn.parts)]
         parts = [
             part
             for part, after in zip(turn.parts, following, strict=True)
@@ -56,10 +56,9 @@ def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> li
         while parts and isinstance(parts[-1], Thinking):
             notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
             parts.pop()
-        if parts:
-            role: Role = "assistant" if turn.role == "assistant" else "user"
-            filled.append(replace(turn, role=role, parts=tuple(parts)))
-    return start_with_user(merge_turns(filled), notes)
+        role: Role = "assistant" if turn.role == "assistant" else "user"
+        filled.append(replace(turn, role=role, parts=tuple(parts)))
+    return start_with_user(merge_turns(fill_turns(filled, notes)), notes)
 
 
 def _is_separator(part: Part, after: Part | None) -> bool:

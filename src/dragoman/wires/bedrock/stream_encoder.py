@@ -3,10 +3,10 @@
 A stream has one block at a time. Parts that interleave wait until the current block ends.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
 from dragoman.types import (
     Document,
     Finish,
@@ -33,6 +33,9 @@ from dragoman.wires.common.options import finish_word, tier_word
 
 _LATE_FIELDS = frozenset({"metrics", "trace", "performanceConfig"})
 """Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
+
+
+_PartEvent: TypeAlias = PartStarted | PartDelta | CallDelta | PartEnded
 
 
 def encode_answer(response: Response) -> JsonObject:
@@ -84,26 +87,28 @@ class ConverseStreamEncoder:
     def __init__(self) -> None:
         self._index = 0
         self._current: int | None = None
-        self._waiting: dict[int, list[PartStarted | PartDelta | PartEnded]] = {}
+        self._waiting: dict[int, list[_PartEvent]] = {}
         self._kind = ""
+        self._has_started = False
+        """Whether the current block is a call that was begun before its end."""
         self._has_delta = False
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
-            case PartStarted() | PartDelta() | PartEnded():
+            case PartStarted() | PartDelta() | CallDelta() | PartEnded():
                 return self._part(event)
             case Started():
                 return _event("messageStart", role="assistant")
             case Finished():
                 stop, metadata = _encode_end(event.finish, event.usage, event.service_tier)
-                return _event("messageStop", **stop) + _event("metadata", **metadata)
+                return self._cut() + _event("messageStop", **stop) + _event("metadata", **metadata)
             case Ping():
                 return b""
             case _:
                 name = exception_name(event)
                 return encode_exception(name[0].lower() + name[1:], encode_json(encode_error(event)))
 
-    def _part(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+    def _part(self, event: _PartEvent) -> bytes:
         if self._current is None:
             self._current = event.index
         if event.index != self._current:
@@ -118,15 +123,19 @@ class ConverseStreamEncoder:
             self._current = None
         return b"".join(pieces)
 
-    def _write(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+    def _write(self, event: _PartEvent) -> bytes:
         match event:
             case PartStarted():
                 self._has_delta = False
                 self._kind = event.kind
-                return b""
+                self._has_started = event.name is not None
+                call = {"toolUseId": event.id, "name": event.name, **wire_extra(event.extra, NAME)}
+                return self._start({"toolUse": call}) if self._has_started else b""
             case PartDelta():
                 self._has_delta = True
                 return self._text(event.text)
+            case CallDelta():
+                return self._delta({"toolUse": {"input": event.text}})
             case _:
                 return self._part_ended(event.part)
 
@@ -143,9 +152,24 @@ class ConverseStreamEncoder:
         block = encode_answer_part(part)
         if block is None:
             return b""
-        data = self._content(part, block) + _event("contentBlockStop", contentBlockIndex=self._index)
+        return (b"" if self._has_started else self._content(part, block)) + self._stop()
+
+    def _stop(self) -> bytes:
         self._index += 1
-        return data
+        return _event("contentBlockStop", contentBlockIndex=self._index - 1)
+
+    def _cut(self) -> bytes:
+        """Write what waits for a call that the length limit cut off; only its block is ended, not its input."""
+        pieces: list[bytes] = []
+        is_open = True
+        while self._current is not None:
+            if is_open and self._has_started:
+                pieces.append(self._stop())
+            self._current = next(iter(self._waiting), None)
+            for event in self._waiting.pop(self._current, ()) if self._current is not None else ():
+                pieces.append(self._write(event))
+                is_open = not isinstance(event, PartEnded)
+        return b"".join(pieces)
 
     def _content(self, part: Part, block: JsonObject) -> bytes:
         """Encode what the deltas did not contain."""

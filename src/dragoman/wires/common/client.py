@@ -55,6 +55,15 @@ class FramedStreamDecoder:
         self._out = reader.out
 
     @property
+    def call_deltas(self) -> bool:
+        """Whether to emit the fragments of tool calls."""
+        return self._out.call_deltas
+
+    @call_deltas.setter
+    def call_deltas(self, value: bool) -> None:
+        self._out.call_deltas = value
+
+    @property
     def content_length(self) -> int:
         """Characters of content so far, shown or still being gathered."""
         return self._out.content_length

@@ -14,6 +14,8 @@ from dragoman.types import JsonObject, Request, is_object
 from dragoman.wires.common.notices import NoticeCollector
 
 VERBATIM = ".verbatim"
+CHANGED = "changed"
+"""A member of the verbatim data of a tool: what is lost if the tool goes to another wire."""
 MAX_LISTED = 8
 """How many members of a dropped field a notice lists."""
 

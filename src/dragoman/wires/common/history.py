@@ -3,12 +3,14 @@
 `repair` brings the messages of a request into a form that all wires can encode: system texts apart, every tool call
 followed by exactly one result, no data of other wires. Each change adds a notice. The other functions help with rules
 that only some providers have.
+
+Providers cache a conversation by its beginning, and some sign their thinking over it. So what becomes of a message must
+never depend on messages after the next answer of the model: the next request would move what this one has sent.
 """
 
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import groupby
 
 import msgspec
@@ -27,30 +29,38 @@ from dragoman.types import (
     Part,
     Request,
     ResultPart,
+    Role,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
     user,
 )
-from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
 ERROR_PREFIX = "ERROR: "
 """Marks the result of a failed tool call on wires that have no field for it."""
+EMPTY_TURN = "(no text)"
+"""The text of a turn of which nothing can be sent, for wires where turns alternate: it keeps the others apart."""
 UNAVAILABLE = "result unavailable; do not assume that it ran"
 """The content of the result of a call that has none in the history."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """The system texts, and messages with the roles user, assistant and tool."""
+    """The system texts, and messages with the roles user, assistant and tool; and system, if the target takes that."""
 
     system: tuple[Text, ...]
     turns: tuple[Message, ...]
 
 
-def repair(request: Request, notes: NoticeCollector, /) -> History:
+def repair(
+    request: Request, notes: NoticeCollector, /, *, system_turns: bool = False, alternating: bool = False
+) -> History:
     """Collect system messages, give every call exactly one result right after it, remove data of other wires.
+
+    System messages after the first turn stay in their place: as they are with `system_turns`, else as user turns. With
+    `alternating`, an answer of which nothing is left stays as an empty turn, for `fill_turns`.
 
     >>> call = ToolCall(id="call_1", name="tide")
     >>> notes = NoticeCollector("ollama")
@@ -59,18 +69,24 @@ def repair(request: Request, notes: NoticeCollector, /) -> History:
     'result unavailable; do not assume that it ran'
     """
     texts = [*system_texts(request)]
-    calls = _Calls(request, notes)
+    calls = _Calls(notes)
     turns: list[Message] = []
     for message in request.messages:
-        if message.role in SYSTEM_ROLES:
-            texts += _fold_system(message, notes, started=bool(turns))
+        if message.role in SYSTEM_ROLES and not turns:
+            texts += _leading_system(message, notes)
             continue
+        if message.role in SYSTEM_ROLES and not system_turns:
+            message = mark_system(message, notes)  # noqa: PLW2901 - from here on it is a user turn
         if _is_plain(message):
+            if message.role == "assistant":
+                calls.last_answer = len(turns)
             turns.append(message)
             continue
         parts: list[Part] = []
         for part in message.parts:
             match part:
+                case ToolResult() if calls.is_late(part):
+                    parts += _late_result(part, notes)
                 case ToolResult():
                     calls.add_result(part, last=len(turns) - 1)
                 case ToolCall() if message.role == "assistant":
@@ -79,12 +95,21 @@ def repair(request: Request, notes: NoticeCollector, /) -> History:
                     notes.add("dropped", f"call {part.id}", f"not allowed in a message of the {message.role}")
                 case _:
                     parts.append(part)
+        if is_answer := message.role == "assistant":
+            calls.last_answer = len(turns)
         own_parts = _own_parts(parts, notes)
         _note_foreign(message.extra, f"{message.role} message", notes)
-        if own_parts or wire_extra(message.extra, notes.wire):
+        if own_parts or wire_extra(message.extra, notes.wire) or (is_answer and turns and alternating):
             role = "user" if message.role == "tool" else message.role
             turns.append(msgspec.structs.replace(message, role=role, parts=own_parts))
+    while turns and _is_silent(turns[-1], notes.wire):
+        turns.pop()
     return History(system=tuple(texts), turns=tuple(_with_results(turns, calls)))
+
+
+def _is_silent(turn: Message, wire: str) -> bool:
+    """Whether nothing of an answer is left; inside the history it still keeps the turns around it apart."""
+    return turn.role == "assistant" and not turn.parts and not wire_extra(turn.extra, wire)
 
 
 def _is_plain(message: Message) -> bool:
@@ -100,17 +125,14 @@ def _is_plain(message: Message) -> bool:
 class _Calls:
     """The calls of a history, each with a unique id, and their results."""
 
-    def __init__(self, request: Request, notes: NoticeCollector) -> None:
+    def __init__(self, notes: NoticeCollector) -> None:
+        self.last_answer = -1
+        """The index of the last turn of the assistant."""
         self._notes = notes
-        self._request = request
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, str]]] = {}
         self._results: dict[str, ToolResult] = {}
-
-    @cached_property
-    def _original_ids(self) -> set[str]:
-        return {call.id for message in self._request.messages for call in message.tool_calls}
 
     def add_call(self, call: ToolCall, *, turn: int) -> ToolCall:
         """Add a call, with a new id if an earlier call has the same. A result belongs to the latest call of its id."""
@@ -128,10 +150,15 @@ class _Calls:
     def _new_id(self, id: str) -> str:
         """The next unused id with that prefix. Ids are never free again, so the numbers only grow."""
         number = self._numbers.get(id, 2 if id else 1)
-        while (other := f"{id or 'call'}_{number}") in self._ids or other in self._original_ids:
+        while (other := f"{id or 'call'}_{number}") in self._ids:
             number += 1
         self._numbers[id] = number + 1
         return other
+
+    def is_late(self, result: ToolResult) -> bool:
+        """Whether the model has answered since the call: then it has seen that the result is unavailable."""
+        waiting = self._waiting.get(result.id)
+        return waiting is not None and len(waiting) > 0 and waiting[0][0] < self.last_answer
 
     def add_result(self, result: ToolResult, *, last: int) -> None:
         """Store a result for its call; `last` is the index of the turn before the result."""
@@ -175,13 +202,55 @@ def as_system(texts: Sequence[Text], /) -> str | tuple[Text, ...] | None:
     return tuple(texts) or None
 
 
-def _fold_system(message: Message, notes: NoticeCollector, *, started: bool) -> list[Text]:
-    if started:
-        notes.add("changed", "system message after the first turn", "moved to the system prompt")
+def _leading_system(message: Message, notes: NoticeCollector) -> list[Text]:
     for part in message.parts:
         if not isinstance(part, Text):
             notes.add("dropped", "part of a system message", "only text is supported")
     return [part for part in message.parts if isinstance(part, Text)]
+
+
+def mark_system(message: Message, notes: NoticeCollector, /) -> Message:
+    """A system message inside the history as a user turn, marked, for targets that take system messages only on top.
+
+    >>> mark_system(Message(role="system", parts=(Text(text="Be brief."),)), NoticeCollector("ollama")).text
+    '<system>\\nBe brief.\\n</system>'
+    """
+    texts = [part.text for part in message.parts if isinstance(part, Text) and part.text]
+    if texts:
+        notes.add("changed", "system message after the first turn", "sent as a user message in its place")
+    marked = (Text(text="\n".join(("<system>", *texts, "</system>"))),) if texts else ()
+    return Message(role="user", parts=(*marked, *(part for part in message.parts if not isinstance(part, Text))))
+
+
+def _late_result(result: ToolResult, notes: NoticeCollector) -> list[Part]:
+    notes.add("changed", f"result {result.id}", "it came after the next answer; sent as a text of the user")
+    text = Text(text=f"The result of {result.name or 'the tool'} ({result.id}) came late:\n{error_text(result)}")
+    return [text, *(part for part in result.parts if isinstance(part, Image | Document))]
+
+
+def fill_turns(turns: Iterable[Message], notes: NoticeCollector, /) -> list[Message]:
+    """Give turns of which nothing is left a text, for wires where turns alternate: the turns around them stay apart.
+
+    >>> len(fill_turns([user("a"), Message(role="assistant"), user("b")], NoticeCollector("google")))
+    3
+    """
+    filled: list[Message] = []
+    missing: Role | None = None
+    for turn in (*turns, None):
+        if missing is not None and filled and _is_needed(missing, filled[-1], turn):
+            notes.add("repaired", f"an empty message of the {missing}", "a text stands for it")
+            filled.append(Message(role=missing, parts=(Text(text=EMPTY_TURN),)))
+        missing = None if turn is None or turn.parts else turn.role
+        filled += [turn] if turn is not None and turn.parts else []
+    return filled
+
+
+def _is_needed(role: Role, before: Message, after: Message | None) -> bool:
+    """Whether turns of the other role stand around an empty one; an answer is not needed at the end."""
+    is_answer = role == "assistant"
+    if (before.role == "assistant") == is_answer:
+        return False
+    return not is_answer if after is None else (after.role == "assistant") != is_answer
 
 
 def _own_parts(parts: Iterable[Part], notes: NoticeCollector) -> tuple[Part, ...]:
@@ -204,7 +273,7 @@ def _own_parts(parts: Iterable[Part], notes: NoticeCollector) -> tuple[Part, ...
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
     """Add notices for data of other wires, such as a signature or the id of an item."""
     for name, data in extra.items():
-        if name != notes.wire and data and not notes.carries_all:
+        if name != notes.wire and data and not notes.carries_all and not name.endswith(VERBATIM):
             notes.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 

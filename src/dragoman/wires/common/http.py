@@ -8,9 +8,12 @@ from dragoman.types import JsonObject
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 
+GROWING = ("messages", "input", "contents")
+"""The lists that grow with a conversation. Each is the last member of its body, so that the rest stays in its place."""
+
 
 def post_request(target: Target, path: str, body: JsonObject, notes: NoticeCollector, /, **headers: str) -> HttpRequest:
-    """A POST of a JSON body to a path below the target's base URL.
+    """A POST of a JSON body to a path below the target's base URL; the list that grows comes last.
 
     >>> target = Target(provider="p", model="m", wire="w", base_url="https://x/v1", api_key="k")
     >>> post_request(target, "/chat", {}, NoticeCollector("w")).url
@@ -20,6 +23,9 @@ def post_request(target: Target, path: str, body: JsonObject, notes: NoticeColle
     if (hosting := target.hosting) is not None:
         path = hosting.to_path(path, target.model, stream=body.get("stream") is True)
         body = {**hosting.fields, **{field: value for field, value in body.items() if field not in hosting.without}}
+    for name in GROWING:
+        if name in body:
+            body[name] = body.pop(name)
     return HttpRequest(
         method="POST",
         origin=origin,

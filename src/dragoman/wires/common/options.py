@@ -11,8 +11,9 @@ from typing import Any, TypeAlias, get_args
 from dragoman.errors import InvalidRequest
 from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
-from dragoman.types import Effort, Finish, FinishReason, JsonObject, Opaque, Request, Tool
+from dragoman.types import Effort, Finish, FinishReason, JsonObject, Opaque, Request, Tool, is_object
 from dragoman.types.requests import NO_RARE_OPTIONS, RARE_OPTIONS, rare_options
+from dragoman.wires.common.extra import CHANGED, VERBATIM
 from dragoman.wires.common.notices import NoticeCollector
 
 OptionField: TypeAlias = tuple[str, Any, str | None]
@@ -176,9 +177,19 @@ def supported_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | 
     []
     """
     tools = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == notes.wire]
+    for tool in tools:
+        if isinstance(tool, Tool) and tool.extra:
+            _note_changes(tool, notes)
     if len(tools) < len(request.tools):
         notes.add("dropped", "hosted tool", "belongs to another provider")
     return tools
+
+
+def _note_changes(tool: Tool, notes: NoticeCollector) -> None:
+    """Note what is lost of a tool of another wire that is sent as a function."""
+    for name, data in tool.extra.items():
+        if name != notes.wire + VERBATIM and is_object(data) and isinstance(why := data.get(CHANGED), str):
+            notes.add("changed", f"tool {tool.name}", why)
 
 
 def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], notes: NoticeCollector, /) -> str | None:

@@ -23,7 +23,7 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import check_urls, merge_turns, repair, result_media, start_with_user
+from dragoman.wires.common.history import check_urls, fill_turns, merge_turns, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.google.parts import decode_part, encode_call, encode_part, encode_result, part_extra, wire_id
@@ -38,15 +38,17 @@ def encode_messages(
     request: Request, target: Target, notes: NoticeCollector
 ) -> tuple[list[JsonObject], list[JsonObject]]:
     """The parts of the system instruction, and the contents."""
-    history = repair(request, notes)
+    history = repair(request, notes, alternating=True)
     contents: list[JsonObject] = []
     ids: dict[str, str | None] = {}
-    for turn in start_with_user(merge_turns(history.turns), notes):
+    turns = fill_turns(map(_with_content, history.turns), notes)
+    for turn in start_with_user(merge_turns(turns), notes):
         ids.update((call.id, wire_id(call)) for call in turn.tool_calls)
         if turn.role == "tool":
             contents += _encode_results(turn, ids, target, notes)
-        elif parts := _encode_parts(turn.parts, target, notes):
+        else:
             role = "model" if turn.role == "assistant" else "user"
+            parts = _encode_parts(turn.parts, target, notes)
             contents.append({"role": role, "parts": parts, **wire_extra(turn.extra, NAME)})
     system = [encode_part(text) for text in history.system if _has_content(text)]
     if system and not contents and target.quirks.empty_prompt and _is_empty_prompt(history.turns):
@@ -65,13 +67,19 @@ def _has_content(part: Part) -> bool:
     return not isinstance(part, Text) or bool(part.text or part_extra(part.extra))
 
 
+def _with_content(turn: Message) -> Message:
+    if all(map(_has_content, turn.parts)):
+        return turn
+    return msgspec.structs.replace(turn, parts=tuple(part for part in turn.parts if _has_content(part)))
+
+
 def _encode_parts(parts: Iterable[Part], target: Target, notes: NoticeCollector) -> list[JsonObject]:
     encoded: list[JsonObject] = []
     needs_signature = target.quirks.thought_signatures
     for part in parts:
         if not isinstance(part, ToolCall):
             _check(part, target, notes)
-            encoded += [encode_part(part)] if _has_content(part) else []
+            encoded.append(encode_part(part))
             continue
         call = encode_call(part, wire_id(part))
         if needs_signature and "thoughtSignature" not in call:

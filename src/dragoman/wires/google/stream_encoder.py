@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from dragoman.errors import DragomanError
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
     Choice,
     Finish,
@@ -74,6 +74,9 @@ class GeminiStreamEncoder:
                 return b""
             case Finished():
                 return self._finished(event)
+            case CallDelta():
+                # Clients expect whole calls: fragments are an option of Vertex that they must ask for.
+                return b""
             case Ping():
                 # The official Python package reads a comment as a broken chunk (2.25, 2026-11).
                 return b""

@@ -47,7 +47,7 @@ def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[Jso
 
 
 def _encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
-    history = repair(request, notes)
+    history = repair(request, notes, system_turns=True)
     system = [encode_message("system", history.system, {})] if history.system else []
     return [*system, *(message for turn in history.turns for message in _encode_turn(turn))]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderError, RequestError, Unsupported
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import Attempt, Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wires.common.errors import URL_PATTERN, is_out_of_credit
 from dragoman.wires.common.framing import encode_sse
@@ -70,7 +70,7 @@ class NativeStreamEncoder:
             case Finished():
                 last = {"usage": write_usage(event.usage), **_notices(event.notices)}
                 return self._chunk({}, _end(event.finish), last) + encode_sse(b"[DONE]")
-            case Ping():
+            case CallDelta() | Ping():
                 return b": ping\n\n"
             case _:
                 return encode_sse(encode_json({"error": encode_error(event)}))

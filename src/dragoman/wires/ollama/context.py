@@ -12,6 +12,8 @@ from dragoman.wires.common.prompt_size import LEAST_LENGTH, is_longer
 from dragoman.wires.ollama.schema import NAME
 
 MIN_SIZE = 4096
+MIN_SIZE_WITH_TOOLS = 16384
+"""Conversations with tools grow, and each new size makes the server reload the model: they start with a larger one."""
 _BYTES_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 1024
 _DEFAULT_RESERVE = 1024
@@ -29,9 +31,9 @@ def context_size(
     images = sum(len(message.get("images") or ()) for message in messages)
     need = len(encode_json([texts, tools])) // _BYTES_PER_TOKEN + images * _TOKENS_PER_IMAGE
     need += _DEFAULT_RESERVE if max_tokens is None else min(max_tokens, _MAX_RESERVE)
-    if window is None and need <= MIN_SIZE:
+    size = MIN_SIZE_WITH_TOOLS if tools else MIN_SIZE
+    if window is None and need <= size and not tools:
         return None
-    size = MIN_SIZE
     while size < need:
         size *= 2
     return size if window is None else min(size, window)

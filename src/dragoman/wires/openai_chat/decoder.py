@@ -220,6 +220,8 @@ class ChatDecoder:
     def _call(self, call: JsonObject) -> None:
         if self._calls is None:
             self._calls = ToolCallJoiner(self.out)
+        if self.out.call_deltas:
+            self._switch("call")
         if self._calls.read(call):
             self._is_over = False
 

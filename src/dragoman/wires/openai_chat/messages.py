@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.targets.target import Target
 from dragoman.types import (
+    SYSTEM_ROLES,
     Document,
     Image,
     JsonObject,
@@ -36,13 +37,13 @@ FILLER_ANSWER = "(Noted.)"
 
 def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
     """All messages, in an order and with ids that the target accepts."""
-    history = repair(request, notes)
+    history = repair(request, notes, system_turns=target.quirks.system_turns)
     turns = list(_with_images_in_user_turns(history.turns, notes))
     check_urls(turns, target)
     messages = _encode_system((*history.system, *_json_instructions(request, target, history, notes)))
     function_calls = {call.id for turn in turns for call in turn.tool_calls if is_function_call(call)}
     for turn in turns:
-        if turn.role == "user":
+        if turn.role == "user" or turn.role in SYSTEM_ROLES:
             messages.append(_encode_user(turn))
         elif turn.role == "assistant":
             messages.append(_encode_assistant(turn, target, notes))
@@ -87,7 +88,8 @@ def _json_instructions(request: Request, target: Target, history: History, notes
 
 
 def _mentions_json(history: History) -> bool:
-    parts = (*history.system, *(part for turn in history.turns for part in turn.parts))
+    """Whether the beginning says JSON: what comes later must not change the system prompt."""
+    parts = (*history.system, *(part for turn in history.turns[:1] for part in turn.parts))
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 
 
@@ -110,13 +112,14 @@ def _without_message(text: Text) -> Text:
 
 
 def _encode_user(turn: Message) -> JsonObject:
+    """A message of the user, or a system message inside the history."""
     content: Any
     match turn.parts:
         case (Text() as part,) if not wire_extra(part.extra, NAME):
             content = part.text
         case parts:
             content = [encode_part(part) for part in parts]
-    return {"role": "user", "content": content, **wire_extra(turn.extra, NAME)}
+    return {"role": turn.role, "content": content, **wire_extra(turn.extra, NAME)}
 
 
 def _encode_assistant(turn: Message, target: Target, notes: NoticeCollector) -> JsonObject:

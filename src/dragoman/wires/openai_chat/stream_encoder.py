@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 from dragoman.errors import DragomanError
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
     Choice,
     Finish,
@@ -58,6 +58,8 @@ class ChatStreamEncoder:
         self._fields: dict[int, tuple[str, ...]] = {}
         self._templates: dict[int, list[bytes]] = {}
         self._calls = 0
+        self._started: dict[int, int] = {}
+        """The index of a call whose fragments are written, by the index of its part."""
         self._streamed: set[int] = set()
         self._is_refused = False
 
@@ -66,6 +68,11 @@ class ChatStreamEncoder:
             case PartDelta():
                 self._streamed.add(event.index)
                 return encode_json(event.text).join(self._template(event.index))
+            case CallDelta():
+                delta = {"index": self._started[event.index], "function": {"arguments": event.text}}
+                return self._chunk({"tool_calls": [delta]})
+            case PartStarted(id=str(id), name=str(name)):
+                return self._call_started(event, id, name)
             case PartStarted():
                 self._fields[event.index] = _fields(event)
                 self._templates.pop(event.index, None)
@@ -101,6 +108,8 @@ class ChatStreamEncoder:
         if not is_supported(part):
             return b""
         match part:
+            case ToolCall() if event.index in self._started:
+                return b""
             case ToolCall() if is_function_call(part):
                 return self._chunk({FUNCTION_CALL: encode_call(part)["function"]})
             case ToolCall():
@@ -113,6 +122,13 @@ class ChatStreamEncoder:
                 return self._chunk({"images": [encode_part(part)]})
             case _:
                 return self._chunk(part.data if is_message_field(part) else {"content": [part.data]})
+
+    def _call_started(self, event: PartStarted, id: str, name: str) -> bytes:
+        call = encode_call(ToolCall(id=id, name=name, extra=event.extra))
+        call["function"]["arguments"] = ""
+        self._started[event.index] = self._calls
+        self._calls += 1
+        return self._chunk({"tool_calls": [{"index": self._started[event.index], **call}]})
 
     def _text_ended(self, index: int, part: Text | Thinking) -> bytes:
         """The chunk with what is known only at the end: details, citations, and text that came without deltas."""

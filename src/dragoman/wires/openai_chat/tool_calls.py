@@ -23,6 +23,8 @@ class ToolCallJoiner:
         self._slots: dict[int, int] = {}
         self._inputs: dict[int, list[str]] = {}
         self._rests: dict[int, JsonObject] = {}
+        self._ended: dict[int, str] = {}
+        """The arguments of calls that have ended."""
 
     def read(self, data: JsonObject) -> bool:
         """Add a fragment, or a whole call; False if it repeats a call."""
@@ -34,11 +36,16 @@ class ToolCallJoiner:
         slot = self._slot(call.index, id, name, text or "")
         if slot is None:
             return False
+        rest = call_rest(data)
+        if rest and self._out.call_deltas:
+            self._out.add_call_fragment(slot, id=id, name=name)
+            self._out.add_extra(slot, NAME, rest)
+            rest = {}
         self._out.add_call_fragment(slot, id=id, name=name, text=text)
         if custom is not None:
             self._inputs.setdefault(slot, []).append(custom.input or "")
             self._out.count_characters(len(custom.input or ""))
-        if rest := call_rest(data):
+        if rest:
             self._out.count_characters(len(encode_json(rest)))
             self._rests.setdefault(slot, {}).update(rest)
         return True
@@ -55,15 +62,28 @@ class ToolCallJoiner:
         for slot, rest in self._rests.items():
             self._out.add_extra(slot, NAME, rest)
 
+    def _end_last(self) -> None:
+        """End the last call, if another one starts and its arguments are complete: fragments go out one call by one."""
+        slot = len(self._ids) - 1
+        if slot >= 0 and slot not in self._inputs and self._out.is_open(slot) and self._out.call_is_complete(slot):
+            self._ended[slot] = self._out.call_text(slot)
+            self._out.close(slot)
+
     def _slot(self, index: int | None, id: str, name: str, text: str) -> int | None:
         """The call that a fragment belongs to; None if it repeats a whole call."""
         slot = self._find(id, name) if index is None else self._slots.get(index)
         if slot is None or self._is_new_call(slot, id, name, text):
             if slot is not None and index is not None and self._is_same_call(slot, id, text):
                 return None
+            if self._out.call_deltas:
+                self._end_last()
             slot = len(self._ids)
             self._ids.append("")
             self._names.append("")
+        elif slot in self._ended:
+            if text.strip():
+                raise Malformed(f"{NAME}: the stream continues the call {self._names[slot]}, which has ended")
+            return None
         if index is not None:
             self._slots[index] = slot
         self._ids[slot] = self._ids[slot] or id
@@ -71,7 +91,8 @@ class ToolCallJoiner:
         return slot
 
     def _is_same_call(self, slot: int, id: str, text: str) -> bool:
-        return bool(id) and id == self._ids[slot] and text == self._out.call_text(slot)
+        known = self._ended[slot] if slot in self._ended else self._out.call_text(slot)
+        return bool(id) and id == self._ids[slot] and text == known
 
     def _find(self, id: str, name: str) -> int | None:
         """The call of a fragment without an index: that with its id, or the last if it has neither id nor name."""
@@ -84,6 +105,8 @@ class ToolCallJoiner:
             return False
         if name != self._names[slot] or (id and self._ids[slot] and id != self._ids[slot]):
             return True
+        if slot in self._ended:
+            return bool(text.strip())
         # The check parses the joined arguments, so it runs only if new arguments may start here.
         return text.lstrip()[:1] in ("{", "n") and self._out.call_is_complete(slot)
 

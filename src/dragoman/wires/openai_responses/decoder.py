@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.errors import Malformed, ProviderError
 from dragoman.events import Assembler, check_open, parse_arguments
-from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, ToolCall, Usage, is_list, is_object
+from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, Usage, is_list, is_object
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import wire_extra
@@ -23,14 +23,15 @@ from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
 from dragoman.wires.common.prompt_size import note_cut_prompt
+from dragoman.wires.openai_responses.client_tools import decode_client_call, is_client_call
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
-    call_extra,
     decode_image_call,
     decode_output_text,
     decode_reasoning,
     item_rest,
     message_extra,
+    name_and_extra,
     text_extra,
     type_of,
 )
@@ -48,6 +49,7 @@ _EVENT = msgspec.json.Decoder(ResponsesStreamEvent, strict=False)
 _RESPONSE = msgspec.json.Decoder(ResponseObject, strict=False)
 _OBJECT = msgspec.json.Decoder(JsonObject)
 _CALLS = ("function_call", CUSTOM)
+_INPUT_START = '{"input":"'
 
 
 _START_EVENTS = ("created", "queued", "in_progress")
@@ -208,6 +210,8 @@ class ResponsesDecoder:
     def _release_one(self, slot: _Slot, item: JsonObject) -> None:
         if slot.type in _CALLS:
             self._call(slot, item)
+        elif is_client_call(item):
+            self.out.add_part(decode_client_call(item))
         elif slot.type == "image_generation_call":
             self.out.add_part(decode_image_call(item))
         else:
@@ -370,6 +374,23 @@ class ResponsesDecoder:
         if slot is not None and isinstance(text, str):
             self.out.count_characters(len(text))
             slot.pieces.append(text)
+            if self.out.call_deltas and slot.added.get("name"):
+                self._stream_call(slot, text)
+
+    def _stream_call(self, slot: _Slot, text: str) -> None:
+        """Emit a fragment; the input of a custom tool is a member of the arguments."""
+        if slot.type == CUSTOM:
+            start = "" if self.out.is_open(slot.number) else _INPUT_START
+            text = start + encode_json(text).decode()[1:-1]
+        self._open_call(slot, {key: value for key, value in slot.added.items() if key != "status"})
+        self.out.add_call_fragment(slot.number, text=text)
+
+    def _open_call(self, slot: _Slot, item: JsonObject) -> None:
+        if not self.out.is_open(slot.number):
+            name, extra = name_and_extra(item, str(item.get("name") or ""))
+            self.out.add_call_fragment(slot.number, id=str(item.get("call_id") or ""), name=name)
+            for wire, data in extra.items():
+                self.out.add_extra(slot.number, wire, data)
 
     def _arguments_done(self, event: ResponsesStreamEvent) -> None:
         slot = self._slot(event, "function_call")
@@ -381,17 +402,19 @@ class ResponsesDecoder:
         field = "input" if slot.type == CUSTOM else "arguments"
         arguments = item.get(field) or "".join(slot.pieces)
         text = arguments if isinstance(arguments, str) else encode_json(arguments).decode()
-        id, name, extra = str(item.get("call_id") or ""), str(item.get("name") or ""), call_extra(item)
         if item.get("status") == "incomplete":
             why = f"the response ended in the middle of its arguments: {text}"
-            self.out.notices.append(Notice(kind="dropped", what=f"tool call {name}", why=why))
-        elif slot.type == CUSTOM:
-            self.out.add_part(ToolCall(id=id, name=name, arguments={"input": text}, extra={NAME: extra}))
-        else:
-            self.out.add_call_fragment(slot.number, id=id, name=name, text=text)
-            if extra:
-                self.out.add_extra(slot.number, NAME, extra)
-            self.out.close(slot.number)
+            self.out.notices.append(Notice(kind="dropped", what=f"tool call {item.get('name')}", why=why))
+            self.out.drop_call(slot.number)
+            return
+        self._open_call(slot, item)
+        _, extra = name_and_extra(item, str(item.get("name") or ""))
+        for wire, data in extra.items():
+            self.out.add_extra(slot.number, wire, data)
+        if slot.type == CUSTOM:
+            text = encode_json({"input": text}).decode()
+        self.out.replace_call_text(slot.number, text)
+        self.out.close(slot.number)
 
     # The end ----------------------------------------------------------------------------------------------------------
 

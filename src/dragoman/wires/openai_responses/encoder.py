@@ -31,6 +31,7 @@ from dragoman.wires.common.options import (
     tools_and_choice,
     why_not_strict,
 )
+from dragoman.wires.openai_responses.client_tools import encode_definitions
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.schema import (
@@ -71,7 +72,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
 
 def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
     """Tool definitions as they stand in a request."""
-    return [encode_tool(tool) for tool in tools]
+    return encode_definitions(tools, encode_tool)
 
 
 def _object(value: object) -> JsonObject:
@@ -81,7 +82,7 @@ def _object(value: object) -> JsonObject:
 def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
     tools, choice = tools_and_choice(request, target, notes, _named_choice)
     parallel = parallel_tool_calls(request, target, notes)
-    encoded = [_encode_tool(tool, target, notes) for tool in tools] or None
+    encoded = encode_definitions(tools, lambda tool: _encode_tool(tool, target, notes)) or None
     return without_none({"tools": encoded, "tool_choice": choice if encoded else None, "parallel_tool_calls": parallel})
 
 

@@ -25,9 +25,9 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import ERROR_PREFIX, History, cannot_send, check_urls, error_text, fit_id, repair
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.openai_responses.client_tools import encode_call, encode_client_output, item_of_message
 from dragoman.wires.openai_responses.parts import (
     by_item,
-    encode_call,
     encode_content,
     encode_image_call,
     encode_message,
@@ -38,7 +38,7 @@ from dragoman.wires.openai_responses.schema import CUSTOM, NAME
 
 MADE_BEFORE = "Made by the assistant:"
 _CALL_ID = r"[\s\S]{1,64}"
-_ITEM = r"message|.*_(call|output|response|reference)"
+_ITEM = r"message|.*_(call|output|response|reference|tools)"
 _REPLAYED = ("id", "encrypted_content", "content")
 """A reasoning item needs one of these for the server to recognise it."""
 
@@ -59,6 +59,8 @@ def encode_input(request: Request, target: Target, notes: NoticeCollector) -> Js
 
 def encode_result(result: ToolResult) -> JsonObject:
     """The item with the result of one call."""
+    if (item := encode_client_output(result)) is not None:
+        return item
     output: Any = error_text(result) if isinstance(result.content, str) else _output(result.content, result)
     extra = wire_extra(result.extra, NAME)
     return {"type": "function_call_output", "call_id": result.id, "output": output, **extra}
@@ -74,14 +76,19 @@ def _output(parts: tuple[ResultPart, ...], result: ToolResult) -> list[JsonObjec
 
 
 def _with_system_turns(request: Request, target: Target) -> Request:
-    """Keep system messages in their place, for targets that support it."""
-    if not target.quirks.system_turns:
+    """Keep items with tools in their place, and system messages for targets that support it."""
+    if not any(message.role in SYSTEM_ROLES for message in request.messages):
         return request
-    messages = (_system_turn(message) if message.role in SYSTEM_ROLES else message for message in request.messages)
-    return msgspec.structs.replace(request, messages=tuple(messages))
+    return msgspec.structs.replace(request, messages=tuple(_in_place(message, target) for message in request.messages))
 
 
-def _system_turn(message: Message) -> Message:
+def _in_place(message: Message, target: Target) -> Message:
+    if message.role not in SYSTEM_ROLES:
+        return message
+    if (item := item_of_message(message)) is not None:
+        return Message(role="user", parts=(Opaque(wire=NAME, data=item),))
+    if not target.quirks.system_turns:
+        return message
     extra = {"role": "developer", **wire_extra(message.extra, NAME)}
     return Message(role="user", parts=message.parts, extra={NAME: extra})
 
@@ -106,7 +113,8 @@ def _json_instructions(request: Request, target: Target, history: History, notes
 
 
 def _mentions_json(history: History) -> bool:
-    parts = (part for turn in history.turns for part in turn.parts)
+    """Whether the first turn says JSON: what comes later must not change what stands before it."""
+    parts = (part for turn in history.turns[:1] for part in turn.parts)
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 
 

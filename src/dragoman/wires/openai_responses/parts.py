@@ -1,10 +1,11 @@
 """Encodes and decodes the content, items and tools of the Responses API, for both halves."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
-from dragoman.events import arguments_text, parse_history_arguments
+from dragoman.events import parse_history_arguments
 from dragoman.schema.strict import is_strict
 from dragoman.types import Document, Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, is_list, is_object
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
@@ -13,6 +14,7 @@ from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.openai_responses.client_tools import call_extra, decode_client_tool, function_name
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_own_item_id
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
@@ -194,46 +196,35 @@ def by_item(parts: Iterable[Part]) -> Iterator[list[Text] | Part]:
 # Other items of the assistant -----------------------------------------------------------------------------------------
 
 
-def encode_call(call: ToolCall) -> JsonObject:
-    """The item of a call, with the provider's original text of the arguments."""
-    extra = wire_extra(call.extra, NAME)
-    if is_custom(call):
-        return {
-            "type": CUSTOM,
-            "call_id": call.id,
-            "name": call.name,
-            "input": call.arguments.get("input", ""),
-            **extra,
-        }
-    return {
-        "type": "function_call",
-        "call_id": call.id,
-        "name": call.name,
-        "arguments": arguments_text(call),
-        **extra,
-    }
-
-
-def is_custom(call: ToolCall) -> bool:
-    """Whether a call is for a custom tool, whose input is plain text."""
-    return wire_extra(call.extra, NAME).get("type") == CUSTOM
-
-
-def call_extra(item: JsonObject) -> JsonObject:
-    """The fields of a call that `ToolCall` does not have."""
-    type_field = {"type": CUSTOM} if item.get("type") == CUSTOM else {}
-    return {**type_field, **item_rest(item, "call_id", "name", "arguments", "input")}
-
-
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The inverse of `encode_call`."""
     call, _ = read_fields(ResponsesCall, data, where)
-    extra = make_extra(NAME, call_extra(data))
-    if call.type == CUSTOM:
-        return ToolCall(id=call.call_id, name=call.name, arguments={"input": call.input or ""}, extra=extra)
-    text = call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments or {}).decode()
+    text: str | None = call.input or ""
+    if call.type != CUSTOM:
+        text = call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments or {}).decode()
+    return make_call(data, call.call_id, call.name, text or "")
+
+
+def make_call(item: JsonObject, id: str, name: str, text: str) -> ToolCall:
+    """A call from its item, and the text of its arguments or, for a custom tool, its input."""
+    name, extra = name_and_extra(item, name)
+    if item.get("type") == CUSTOM:
+        return ToolCall(id=id, name=name, arguments={"input": text}, extra=extra)
     arguments, raw = parse_history_arguments(text)
-    return ToolCall(id=call.call_id, name=call.name, arguments=arguments, raw=raw, extra=extra)
+    return ToolCall(id=id, name=name, arguments=arguments, raw=raw, extra=extra)
+
+
+def name_and_extra(item: JsonObject, name: str) -> tuple[str, dict[str, Any]]:
+    """The name of a call's function, and what its item says beside that."""
+    namespace = item.get("namespace")
+    rest = {key: value for key, value in item.items() if key not in _CALL_MEMBERS}
+    if not isinstance(namespace, str) or not namespace:
+        return name, call_extra(item.get("type"), rest)
+    extra = call_extra(item.get("type"), rest, name=name, namespace=namespace)
+    return function_name(namespace, name), extra
+
+
+_CALL_MEMBERS = frozenset({"type", "call_id", "name", "namespace", "arguments", "input"})
 
 
 def encode_reasoning(thinking: Thinking) -> JsonObject:
@@ -308,8 +299,19 @@ def encode_tool(tool: Tool | Opaque) -> JsonObject:
     return without_none({**fields, **extra})
 
 
+def decode_tools(data: object, where: str) -> list[Tool | Opaque]:
+    """The inverse of `encode_tools`; tools that the provider runs become `Opaque`."""
+    tools: list[Tool | Opaque] = []
+    for i, tool in enumerate(data if is_list(data) else ()):
+        place = f"{where}[{i}]"
+        if not is_object(tool):
+            raise invalid_field(place, "must be an object")
+        tools += decode_client_tool(tool, place, decode_tool) or [decode_tool(tool, place)]
+    return tools
+
+
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The inverse of `encode_tool`; tools that are not functions become `Opaque`."""
+    """The inverse of `encode_tool`; a tool that is not a function becomes `Opaque`."""
     if data.get("type") != "function":
         return Opaque(wire=NAME, data=data)
     inner = data.get("function")

@@ -6,12 +6,19 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.types import JsonObject, Message, Notice, Opaque, Part, Request, Response, ToolResult
+from dragoman.types import JsonObject, Message, Notice, Opaque, Part, Request, Response, ToolCall, ToolResult
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.server_endpoints import StoredResponse, StoredResponseQuery
+from dragoman.wires.openai_responses.client_tools import (
+    OfferedTools,
+    call_id_of_output,
+    decode_client_output,
+    loaded_tools,
+)
 from dragoman.wires.openai_responses.item_lists import output_items
+from dragoman.wires.openai_responses.parts import decode_tools
 from dragoman.wires.openai_responses.request_echo import ECHO, read_echo
 from dragoman.wires.openai_responses.schema import NAME, OWN_ITEM
 from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result, item_kind
@@ -67,12 +74,19 @@ class PreviousResponse:
             rest = tuple(part for part in message.parts if not _is_result(part))
             turns += [Message(role="tool", parts=results)] if results else []
             turns += [replace(message, parts=rest)] if rest or not results else []
-        return replace(request, messages=tuple(turns))
+        loaded = loaded_tools(turns, request.tools, decode_tools)
+        return replace(request, messages=tuple(turns), tools=(*request.tools, *loaded))
 
     def record(self, request: Request, response: Response, /) -> StoredResponse:
-        """Instructions apply to one response only, so they are not stored; system items are."""
+        """Instructions apply to one response only, so they are not stored; system items are.
+
+        Calls are stored in the form in which the client offered their tools.
+        """
         system = (Message(role="system", parts=(text,)) for text in system_texts(request) if NAME in text.extra)
         echo = Request(extra=make_extra(ECHO, wire_extra(request.extra, ECHO)))
+        tools = OfferedTools(request.tools)
+        parts = tuple(tools.restore(part) if isinstance(part, ToolCall) else part for part in response.message.parts)
+        response = replace(response, message=replace(response.message, parts=parts))
         return StoredResponse(messages=(*system, *request.messages, response.message), response=response, request=echo)
 
 
@@ -88,8 +102,13 @@ def _is_reference(item: JsonObject) -> bool:
 
 
 def _is_result(part: Part) -> bool:
-    return isinstance(part, Opaque) and part.wire == NAME and part.data.get("type") in RESULT_TYPES
+    if not isinstance(part, Opaque) or part.wire != NAME:
+        return False
+    return part.data.get("type") in RESULT_TYPES or bool(call_id_of_output(part.data))
 
 
 def _result(part: Part, names: dict[str, str]) -> ToolResult:
-    return decode_result(part.data if isinstance(part, Opaque) else {}, "input", names)
+    data = part.data if isinstance(part, Opaque) else {}
+    if call_id_of_output(data):
+        return decode_client_output(data, names)
+    return decode_result(data, "input", names)

@@ -54,7 +54,7 @@ PERMANENT_CODES = frozenset(
 )
 """Codes of errors inside a response with status 200 that are caused by the request."""
 
-_OWN_ITEM_ID = r"(?:msg|fc|ctc|rs|ig|cmp)_dragoman_"
+_OWN_ITEM_ID = r"(?:msg|fc|ctc|rs|ig|cmp|lsh|sh|apc|tsc)_dragoman_"
 OWN_ITEM = _OWN_ITEM_ID + r"(?P<response>\w+)_\d+"
 """The id of an item that `make_item_id` made for a response."""
 

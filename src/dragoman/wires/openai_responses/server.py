@@ -43,6 +43,16 @@ from dragoman.wires.common.request_body import (
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.openai_responses.client_tools import (
+    OfferedTools,
+    call_id_of_output,
+    decode_client_call,
+    decode_client_output,
+    function_name,
+    is_client_call,
+    loaded_tools,
+    tools_message,
+)
 from dragoman.wires.openai_responses.compaction_item import read_summary
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
@@ -51,7 +61,7 @@ from dragoman.wires.openai_responses.parts import (
     decode_image_call,
     decode_output_text,
     decode_reasoning,
-    decode_tool,
+    decode_tools,
     item_of,
     item_rest,
     message_extra,
@@ -100,8 +110,9 @@ class OpenAIResponsesServer:
         is_stateful = any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) or bool(extra.get("store"))
         conversation = _Conversation(is_stateful=is_stateful)
         conversation.read(body.input or [])
+        messages, tools = conversation.messages(), decode_tools(body.tools, "tools")
         system = [] if body.instructions is None else [Text(text=body.instructions)]
-        choice, choice_extra = _decode_choice(body.tool_choice)
+        choice, choice_extra, covered_choice = _decode_choice(body.tool_choice)
         verbosity, text = _decode_verbosity(body.text or {})
         schema, format_extra, covered_format = _decode_text(text)
         has_logprobs = LOGPROBS in (body.include or ())
@@ -116,9 +127,9 @@ class OpenAIResponsesServer:
         defaults = {field: rest.pop(field) for field, value in DEFAULTS.items() if rest.get(field) == value}
         return body.model, make_request(
             BOUNDS,
-            messages=conversation.messages(),
+            messages=messages,
             system=as_system([*system, *conversation.system]),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
+            tools=(*tools, *loaded_tools(messages, tools, decode_tools)),
             tool_choice=choice,
             parallel_tool_calls=body.parallel_tool_calls,
             **schema,
@@ -133,7 +144,7 @@ class OpenAIResponsesServer:
             user=body.user,
             metadata=body.metadata or {},
             stream=bool(body.stream),
-            extra=request_extra(NAME, rest, {**defaults, **covered_format, **covered_reasoning}),
+            extra=request_extra(NAME, rest, {**defaults, **covered_choice, **covered_format, **covered_reasoning}),
         )
 
     def check(self, model: str, request: Request, /) -> None:
@@ -145,7 +156,8 @@ class OpenAIResponsesServer:
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         head = Started(id=response.id, model=response.model, created=response.created)
-        output = encode_output(response.message.parts, response.id)
+        tools = OfferedTools(() if request is None else request.tools)
+        output = encode_output(response.message.parts, response.id, tools)
         echo = {} if request is None else wire_extra(request.extra, ECHO)
         tier = response.service_tier
         body = encode_final_response(head, echo, output, response.finish, response.usage, tier)
@@ -159,7 +171,7 @@ class OpenAIResponsesServer:
         return HttpResponse(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
-        return ResponsesStreamEncoder(wire_extra(request.extra, ECHO))
+        return ResponsesStreamEncoder(wire_extra(request.extra, ECHO), OfferedTools(request.tools))
 
 
 def _is_continued(request: Request) -> bool:
@@ -178,7 +190,8 @@ class _Conversation:
 
     def messages(self) -> tuple[Message, ...]:
         return tuple(
-            Message(role=r, parts=tuple(parts), extra=make_extra(NAME, rest)) for r, parts, rest in self._turns
+            Message(role=role, parts=tuple(turn), extra=extra) if role != "developer" else tools_message(extra)
+            for role, turn, extra in self._turns
         )
 
     def read(self, input: str | list[JsonObject]) -> None:
@@ -191,12 +204,16 @@ class _Conversation:
         kind = item_kind(item)
         if kind == "message":
             self._message(item, where)
+        elif kind == "additional_tools":
+            self._turns.append(("developer", [], item))
+        elif call_id_of_output(item) in self._names:
+            self._append("tool", decode_client_output(item, self._names))
+        elif is_client_call(item):
+            self._add_call(decode_client_call(item))
         elif kind in RESULT_TYPES and (item.get("call_id") is not None or not item.get("name")):
             self._result(item, where)
         elif kind in _CALLS:
-            call = decode_call(item, where)
-            self._names[call.id] = call.name
-            self._append("assistant", call)
+            self._add_call(decode_call(item, where))
         elif kind == "reasoning":
             self._append("assistant", decode_reasoning(item))
         elif kind == "image_generation_call":
@@ -205,6 +222,10 @@ class _Conversation:
             self._append("user", Text(text=summary))
         else:
             self._append("assistant", Opaque(wire=NAME, data=item))
+
+    def _add_call(self, call: ToolCall) -> None:
+        self._names[call.id] = call.name
+        self._append("assistant", call)
 
     def _append(self, role: Role, *parts: Part) -> None:
         if not self._turns or self._turns[-1][0] != role:
@@ -225,7 +246,7 @@ class _Conversation:
         if role == "system" and not self._turns and len(texts) == len(parts):
             self.system += [self._system_text(text, message.role, rest) for text in texts]
         else:
-            self._turns.append((role, list(parts), rest))
+            self._turns.append((role, list(parts), make_extra(NAME, rest)))
 
     def _system_text(self, text: Text, role: str, rest: JsonObject) -> Text:
         """A system text. If the server stores the conversation, it must stay an item: `instructions` are not stored."""
@@ -286,19 +307,25 @@ def _decode_output(output: str | list[JsonObject], where: str) -> tuple[str | tu
             return parts, False
 
 
-def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObject]:
-    """The tool choice, and its verbatim form if `Request` does not have its whole meaning."""
+def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObject, JsonObject]:
+    """The tool choice, its verbatim form if `Request` does not have its whole meaning, and its form if it does."""
     match choice:
         case None:
-            return None, {}
+            return None, {}, {}
         case str() if choice in _CHOICES:
-            return choice, {}
+            return choice, {}, {}
+        case {"type": "function" | "custom", "namespace": str(namespace), "name": str(name)}:
+            return function_name(namespace, name), {}, {"tool_choice": choice}
+        case {"type": "custom", "name": str(name)}:
+            return name, {}, {"tool_choice": choice}
         case {"type": "function", "name": str(name)}:
-            return name, {}
+            return name, {}, {}
+        case {"type": "shell" | "local_shell" | "apply_patch" as name}:
+            return name, {}, {"tool_choice": choice}
         case {"type": "allowed_tools", "mode": str(mode)} if mode in _CHOICES:
-            return mode, {"tool_choice": choice}
+            return mode, {"tool_choice": choice}, {}
         case _:
-            return None, {"tool_choice": choice}
+            return None, {"tool_choice": choice}, {}
 
 
 def _decode_verbosity(text: JsonObject) -> tuple[Verbosity | None, JsonObject]:

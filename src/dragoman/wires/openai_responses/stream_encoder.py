@@ -9,17 +9,18 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import DragomanError
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
 from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.options import tier_word
+from dragoman.wires.common.raw_input import CallWriter
+from dragoman.wires.openai_responses.client_tools import CLIENT_CALLS, NO_TOOLS, OfferedTools, encode_call
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     by_item,
-    encode_call,
     encode_image_call,
     encode_message,
     encode_output_text,
@@ -45,6 +46,10 @@ _PREFIXES = {
     "function_call": "fc",
     CUSTOM: "ctc",
     "image_generation_call": "ig",
+    "local_shell_call": "lsh",
+    "shell_call": "sh",
+    "apply_patch_call": "apc",
+    "tool_search_call": "tsc",
 }
 
 
@@ -90,32 +95,32 @@ def _status_or_reason(finish: Finish, output: list[JsonObject]) -> str:
     content = [part for item in output if type_of(item) == "message" for part in item.get("content") or ()]
     reason = finish_reason(
         finish.raw or "",
-        calls=bool(kinds & {"function_call", CUSTOM}),
+        calls=bool(kinds & CLIENT_CALLS),
         asks_approval="mcp_approval_request" in kinds,
         refused=any(type_of(part) == "refusal" for part in content),
     )
     return finish.raw if finish.raw and reason == finish.reason else FINISH_REASON_TO_WIRE[finish.reason]
 
 
-def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[JsonObject]:
+def encode_output(parts: tuple[Part, ...], response_id: str | None, tools: OfferedTools = NO_TOOLS) -> list[JsonObject]:
     """The output items of a whole message."""
     output: list[JsonObject] = []
     for part in by_item(parts):
         if isinstance(part, Opaque):
             output += [part.data] if part.wire == NAME else []
             continue
-        item = encode_message(part, is_answer=True) if isinstance(part, list) else _encode_item(part)
+        item = encode_message(part, is_answer=True) if isinstance(part, list) else _encode_item(part, tools)
         if item is not None:
             output.append(_complete(item, response_id, len(output)))
     return output
 
 
-def _encode_item(part: Part) -> JsonObject | None:
+def _encode_item(part: Part, tools: OfferedTools) -> JsonObject | None:
     match part:
         case Thinking():
             return encode_reasoning(part)
         case ToolCall():
-            return encode_call(part)
+            return encode_call(tools.restore(part))
         case Image():
             return encode_image_call(part)
         case _:
@@ -153,13 +158,24 @@ class _Part(msgspec.Struct):
     streamed: bool = False
 
 
+class _Call(msgspec.Struct):
+    """The item of a call of the stream."""
+
+    index: int
+    item: JsonObject
+    """Without its arguments or input."""
+    writer: CallWriter
+
+
 class ResponsesStreamEncoder:
     """A `StreamEncoder` that writes the events of the Responses API."""
 
     content_type = "text/event-stream"
 
-    def __init__(self, echo: JsonObject) -> None:
+    def __init__(self, echo: JsonObject, tools: OfferedTools) -> None:
         self._echo = echo
+        self._tools = tools
+        self._calls: dict[int, _Call] = {}
         self._head = Started()
         self._number = 0
         self._count = 0
@@ -171,6 +187,8 @@ class ResponsesStreamEncoder:
         match event:
             case PartDelta():
                 return self._delta(self._parts[event.index], event.text)
+            case CallDelta():
+                return self._call_delta(self._calls.get(event.index), event.text)
             case PartStarted():
                 return self._part_started(event)
             case PartEnded():
@@ -218,6 +236,8 @@ class ResponsesStreamEncoder:
                 return self._text_started(event.index, extra)
             case "thinking":
                 return self._end_message() + self._thinking_started(event.index, extra)
+            case "tool_call" if event.name is not None:
+                return self._end_message() + self._call_started(event)
             case _:
                 return self._end_message()
 
@@ -228,11 +248,11 @@ class ResponsesStreamEncoder:
             case Thinking():
                 return self._thinking_ended(self._parts[index], part)
             case ToolCall():
-                return self._call(part)
+                return self._call(index, self._tools.restore(part))
             case Opaque():
                 return self._whole_item(part.data) if part.wire == NAME else b""
             case _:
-                item = _encode_item(part)
+                item = _encode_item(part, self._tools)
                 return b"" if item is None else self._whole_item(_complete(item, self._head.id, self._count))
 
     def _delta(self, part: _Part, text: str) -> bytes:
@@ -330,20 +350,44 @@ class ResponsesStreamEncoder:
 
     # Whole items ------------------------------------------------------------------------------------------------------
 
-    def _call(self, call: ToolCall) -> bytes:
+    def _call_started(self, event: PartStarted) -> bytes:
+        """Begin the item of a call whose arguments follow; an item of another type is written at its end."""
+        call = ToolCall(id=event.id or "", name=event.name or "", extra=event.extra)
+        item = encode_call(self._tools.restore(call))
+        if item["type"] not in _CALL_EVENTS:
+            return b""
+        call_item = self._calls[event.index] = self._new_call(item)
+        return self._event("output_item.added", output_index=call_item.index, item=call_item.item)
+
+    def _new_call(self, item: JsonObject) -> _Call:
         index = self._next_index()
-        item = _complete(encode_call(call), self._head.id, index)
+        _, field = _CALL_EVENTS[item["type"]]
+        started = {**_complete(item, self._head.id, index), field: "", "status": "in_progress"}
+        return _Call(index, started, CallWriter(raw=item["type"] == CUSTOM))
+
+    def _call_delta(self, call: _Call | None, text: str) -> bytes:
+        if call is None or not (delta := call.writer.read(text)):
+            return b""
+        event, _ = _CALL_EVENTS[call.item["type"]]
+        return self._event(f"{event}.delta", item_id=call.item["id"], output_index=call.index, delta=delta)
+
+    def _call(self, part_index: int, call: ToolCall) -> bytes:
+        item = encode_call(call)
+        if item["type"] not in _CALL_EVENTS:
+            return self._whole_item(_complete(item, self._head.id, self._count))
         event, field = _CALL_EVENTS[item["type"]]
-        place = {"item_id": item["id"], "output_index": index}
-        started = {**item, field: "", "status": "in_progress"}
-        return b"".join(
-            (
-                self._event("output_item.added", output_index=index, item=started),
-                self._event(f"{event}.delta", **place, delta=item[field]),
-                self._event(f"{event}.done", **place, **{"name": call.name, field: item[field]}),
-                self._item_done(index, item),
-            )
-        )
+        out = b""
+        if (started := self._calls.pop(part_index, None)) is None:
+            started = self._new_call(item)
+            out = self._event("output_item.added", output_index=started.index, item=started.item)
+        place = {"item_id": started.item["id"], "output_index": started.index}
+        whole: str = item[field]
+        if rest := started.writer.rest(whole):
+            out += self._event(f"{event}.delta", **place, delta=rest)
+        name = {"name": item["name"]} if field == "arguments" else {}
+        out += self._event(f"{event}.done", **place, **name, **{field: whole})
+        final = {**_complete(item, self._head.id, started.index), "id": started.item["id"]}
+        return out + self._item_done(started.index, final)
 
     def _whole_item(self, item: JsonObject) -> bytes:
         index = self._next_index()

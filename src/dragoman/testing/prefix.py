@@ -1,0 +1,64 @@
+"""Checks that each request of a conversation begins with the bytes of the one before.
+
+Providers cache a prompt by its beginning, and some sign their thinking over it. If a byte of an earlier turn moves, the
+cache is lost, and with it money and time.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+
+from dragoman.http import HttpRequest
+
+_LISTS = ("messages", "input", "contents")
+_END = re.compile(rb"\]\s*\}\s*\Z")
+_CONTEXT = 40
+"""Bytes that a message shows before and after the first one that moved."""
+
+
+def assert_prefix_stable(requests: Iterable[HttpRequest | bytes]) -> None:
+    """Raise AssertionError if a request does not begin with the bytes of the one before it.
+
+    The requests are those of one conversation, in order: HTTP requests or their bodies. All bytes count up to the end
+    of the list that grows (`messages`, `input`, `contents`), so this list must be the last member, and everything
+    before it must stay the same.
+
+    >>> first = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+    >>> assert_prefix_stable([first, first.replace(b"]", b',{"role":"assistant","content":"hello"}]')])
+    """
+    bodies = [request.body if isinstance(request, HttpRequest) else request for request in requests]
+    starts = [_start(body, f"request {number}") for number, body in enumerate(bodies, 1)]
+    for number in range(1, len(bodies)):
+        _check(starts[number - 1], bodies[number], number + 1)
+
+
+def _start(body: bytes, what: str) -> bytes:
+    """The body up to the end of its list."""
+    try:
+        members = json.loads(body)
+    except ValueError as error:
+        raise AssertionError(f"the body of {what} must be JSON: {error}") from error
+    name = next(reversed(members), None) if isinstance(members, dict) else None
+    end = _END.search(body)
+    if name not in _LISTS or end is None:
+        raise AssertionError(f"the last member of {what} must be one of the lists {', '.join(_LISTS)}, got {name!r}")
+    return body[: end.start()]
+
+
+def _check(start: bytes, body: bytes, number: int) -> None:
+    if body.startswith(start):
+        return
+    place = next(
+        (i for i, (old, new) in enumerate(zip(start, body, strict=False)) if old != new), min(len(start), len(body))
+    )
+    old, new = _excerpt(start, place), _excerpt(body, place)
+    raise AssertionError(
+        f"request {number} must begin with the bytes of request {number - 1}, but byte {place} moved:\n"
+        f"  request {number - 1}: {old}\n"
+        f"  request {number}: {new}\n"
+        f"{' ' * (len(f'  request {number}: ') + len(_excerpt(body[:place], place)))}^"
+    )
+
+
+def _excerpt(data: bytes, place: int) -> str:
+    return data[max(0, place - _CONTEXT) : place + _CONTEXT].decode("utf-8", "replace")

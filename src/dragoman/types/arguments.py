@@ -1,0 +1,64 @@
+"""The arguments of tool calls as JSON text, and back."""
+
+import msgspec
+
+from dragoman.errors import InvalidRequest
+from dragoman.types.base import JsonObject
+from dragoman.types.parts import ToolCall
+
+
+def parse_arguments(text: str, /) -> JsonObject | None:
+    """The arguments of a call: {} for an empty text and `null`, None if the text is not a JSON object.
+
+    >>> parse_arguments('{"port": "Brest"}'), parse_arguments(""), parse_arguments("[1]")
+    ({'port': 'Brest'}, {}, None)
+    """
+    # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
+    if text.strip() in ("", "null"):
+        return {}
+    try:
+        return _OBJECT.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def raw_arguments(text: str, arguments: JsonObject, /) -> str | None:
+    """The provider's text of some arguments; None if it is the same as ours.
+
+    >>> raw_arguments('{"a": 1}', {"a": 1}), raw_arguments('{"a":1}', {"a": 1})
+    ('{"a": 1}', None)
+    """
+    return None if not text.strip() or text.encode() == msgspec.json.encode(arguments) else text
+
+
+MALFORMED = "malformed_arguments"
+"""The argument that holds the text of malformed arguments."""
+
+
+def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
+    """The arguments of a call in a history, and their text if it differs from ours.
+
+    Malformed arguments are kept as text, so that the model sees its own mistake again.
+
+    >>> parse_history_arguments('{"a": 1}'), parse_history_arguments("{a")
+    (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
+    """
+    arguments = parse_arguments(text)
+    return ({MALFORMED: text}, text) if arguments is None else (arguments, raw_arguments(text, arguments))
+
+
+def arguments_text(call: ToolCall, /) -> str:
+    """The JSON text of a call's arguments: the provider's own if it has the same value.
+
+    >>> arguments_text(ToolCall(id="call_1", name="tide", arguments={"a": 1}, raw='{"a": 1}'))
+    '{"a": 1}'
+    """
+    if call.raw is not None and parse_history_arguments(call.raw)[0] == call.arguments:
+        return call.raw
+    try:
+        return msgspec.json.encode(call.arguments).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"arguments of tool call {call.id} ({call.name}) must be JSON: {error}") from error
+
+
+_OBJECT = msgspec.json.Decoder(JsonObject)

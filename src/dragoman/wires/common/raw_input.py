@@ -1,0 +1,68 @@
+"""Reads the text inside `{"input": "…"}` while the JSON arrives, for tools that take free text."""
+
+import re
+
+import msgspec
+
+_HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_HEAD_SO_FAR = re.compile(r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?')
+_WHOLE = re.compile(
+    r'(?:[^"\\]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|\\[^u])*'
+)
+"""Characters and whole escapes; the two halves of a surrogate pair belong together."""
+_DECODER = msgspec.json.Decoder(str)
+
+
+class RawInput:
+    """The decoded text so far. If the JSON has another form, nothing is read: the whole call has the text.
+
+    >>> reader = RawInput()
+    >>> [reader.read(text) for text in ('{"in', 'put": "a\\\\', 'nb', '"}')]
+    ['', 'a', '\\nb', '']
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._is_inside = False
+        self._is_over = False
+
+    def read(self, text: str) -> str:
+        """The piece of the input that a fragment of the JSON completes."""
+        if self._is_over:
+            return ""
+        held = self._held + text
+        if not self._is_inside:
+            if (head := _HEAD.match(held)) is None:
+                self._held = held
+                self._is_over = _HEAD_SO_FAR.fullmatch(held) is None
+                return ""
+            self._is_inside = True
+            held = held[head.end() :]
+        match = _WHOLE.match(held)
+        end = match.end() if match is not None else 0
+        self._held = held[end:]
+        self._is_over = self._held.startswith('"')
+        try:
+            return _DECODER.decode(f'"{held[:end]}"')
+        except msgspec.MsgspecError:
+            self._is_over = True
+            return ""
+
+
+class CallWriter:
+    """Writes the arguments of a call as they arrive, or the text inside them for a tool that takes free text."""
+
+    def __init__(self, *, raw: bool) -> None:
+        self._raw = RawInput() if raw else None
+        self._pieces: list[str] = []
+
+    def read(self, text: str) -> str:
+        """The piece to write for a fragment of the JSON text."""
+        piece = text if self._raw is None else self._raw.read(text)
+        self._pieces.append(piece)
+        return piece
+
+    def rest(self, whole: str) -> str:
+        """What is still to be written of the whole text."""
+        written = "".join(self._pieces)
+        return whole[len(written) :] if whole.startswith(written) else ""

@@ -1,0 +1,418 @@
+"""Tools that the client runs, as functions for other wires, and calls of them as the client knows them.
+
+The Responses API has tools besides functions that the provider only describes to the model: a `custom` tool takes free
+text, a `namespace` groups tools, and `shell`, `local_shell`, `apply_patch` and a `tool_search` of the client have a
+schema that models of OpenAI know. Each becomes a `Tool` that any wire can offer. Its definition stays in `extra`, so
+that this wire sends it unchanged. A `ToolCall` of such a tool has the arguments of that function; `encode_call` turns
+them into the item of the tool.
+
+A tool may also be defined inside the input, by an `additional_tools` item or the output of a tool search. It is then
+`loaded`: other wires offer it with the others, this wire finds it in the input.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dragoman.events import arguments_text, parse_history_arguments
+from dragoman.types import JsonObject, Message, Opaque, Tool, ToolCall, ToolResult, is_list, is_object
+from dragoman.wires.common.extra import CHANGED, VERBATIM, make_extra, wire_extra
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.request_body import invalid_field, missing_field
+from dragoman.wires.openai_responses.schema import CUSTOM, NAME, is_own_item_id
+
+COVERED = NAME + VERBATIM
+"""The key of the `extra` of a tool, call or result with what its other fields also say."""
+MAX_NAME = 64
+"""Characters of a function's name at most providers."""
+_NOT_ALLOWED = r"[^A-Za-z0-9_-]"
+
+_TEXT: JsonObject = {"type": "string"}
+_COUNT: JsonObject = {"type": "integer"}
+
+
+def _object(required: Sequence[str], **properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
+
+
+class _Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A type of tool: the function that stands for it, and how its calls are written."""
+
+    call: str
+    """The type of the item of a call."""
+    description: str
+    parameters: JsonObject
+    payload: str
+    """The member of a call that has the arguments."""
+    fixed: JsonObject = {}
+    """Members that each payload has."""
+    members: JsonObject = {}
+    """Members that each call has."""
+
+
+_KINDS: dict[str, _Kind] = {
+    "local_shell": _Kind(
+        call="local_shell_call",
+        description="Run a command on the user's machine. The command is a list: the program and its arguments.",
+        parameters=_object(
+            ["command"],
+            command={"type": "array", "items": _TEXT},
+            working_directory=_TEXT,
+            timeout_ms=_COUNT,
+            env={"type": "object", "additionalProperties": _TEXT},
+            user=_TEXT,
+        ),
+        payload="action",
+        fixed={"type": "exec", "env": {}},
+    ),
+    "shell": _Kind(
+        call="shell_call",
+        description="Run shell commands on the user's machine, in order.",
+        parameters=_object(
+            ["commands"],
+            commands={"type": "array", "items": _TEXT},
+            timeout_ms=_COUNT,
+            max_output_length={**_COUNT, "description": "Characters of output to return from each command."},
+        ),
+        payload="action",
+    ),
+    "apply_patch": _Kind(
+        call="apply_patch_call",
+        description=(
+            "Create, update or delete one file. `diff` is a V4A diff: for create_file each line starts with +; for "
+            "update_file, sections start with @@ and lines with a space, - or +. delete_file has no diff."
+        ),
+        parameters=_object(
+            ["type", "path"],
+            type={"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+            path={**_TEXT, "description": "Relative to the root of the workspace."},
+            diff=_TEXT,
+        ),
+        payload="operation",
+    ),
+    "tool_search": _Kind(
+        call="tool_search_call",
+        description="Search for tools. The tools that are found can be called from then on.",
+        parameters=_object(["query"], query=_TEXT),
+        payload="arguments",
+        members={"execution": "client"},
+    ),
+}
+"""By type of tool. The schemas are those of the items in the API's reference (2026-11)."""
+_KIND_OF_CALL = {kind.call: (tool, kind) for tool, kind in _KINDS.items()}
+CLIENT_CALLS = frozenset({"function_call", CUSTOM, *_KIND_OF_CALL})
+"""The types of calls that a client answers."""
+_OUTPUTS = {f"{kind.call}_output" for kind in _KINDS.values()} - {"tool_search_call_output"} | {"tool_search_output"}
+
+INPUT: JsonObject = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""The parameters of the function for a custom tool."""
+
+
+def function_name(namespace: str | None, name: str) -> str:
+    """The name of a tool on other wires; the name of its namespace comes first."""
+    joined = f"{namespace}__{name}" if namespace else name
+    valid = re.sub(_NOT_ALLOWED, "_", joined)
+    if not namespace or (valid == joined and len(joined) <= MAX_NAME):
+        return joined
+    import hashlib
+
+    digest = hashlib.sha256(joined.encode()).hexdigest()[:8]
+    return f"{valid[: MAX_NAME - 9]}_{digest}"
+
+
+# Definitions ----------------------------------------------------------------------------------------------------------
+
+
+def decode_client_tool(
+    data: JsonObject, where: str, decode_function: Callable[[JsonObject, str], Tool | Opaque]
+) -> list[Tool | Opaque] | None:
+    """The functions for a tool that the client runs; None for other tools."""
+    match data.get("type"):
+        case "custom":
+            return [_custom(data, where)]
+        case "namespace":
+            return _namespace(data, where, decode_function)
+        case str(kind) if kind in _KINDS and _is_run_by_client(data):
+            return [_special(data, _KINDS[kind])]
+        case _:
+            return None
+
+
+def _is_run_by_client(data: JsonObject) -> bool:
+    """Whether the client runs a tool or a call; a search or a container of the server is the provider's."""
+    environment = data.get("environment")
+    is_local = not is_object(environment) or environment.get("type") == "local"
+    is_search = "tool_search" in str(data.get("type"))
+    return is_local and (not is_search or data.get("execution") == "client")
+
+
+def _custom(data: JsonObject, where: str) -> Tool:
+    name, description, format = data.get("name"), data.get("description"), data.get("format")
+    if not isinstance(name, str):
+        raise missing_field(f"{where}.name")
+    texts = [description] if isinstance(description, str) and description else []
+    covered: JsonObject = {"tool": data}
+    if is_object(format) and format.get("type") == "grammar":
+        syntax, definition = format.get("syntax", "lark"), format.get("definition", "")
+        texts.append(f"The input must satisfy this {syntax} grammar:\n{definition}")
+        covered[CHANGED] = "its grammar is only in the description"
+    return Tool(name=name, description="\n\n".join(texts) or None, parameters=INPUT, extra={COVERED: covered})
+
+
+def _special(data: JsonObject, kind: _Kind) -> Tool:
+    own, parameters = data.get("description"), data.get("parameters")
+    return Tool(
+        name=str(data["type"]),
+        description=own if isinstance(own, str) else kind.description,
+        parameters=parameters if is_object(parameters) else kind.parameters,
+        extra={COVERED: {"tool": data}},
+    )
+
+
+def _namespace(
+    data: JsonObject, where: str, decode_function: Callable[[JsonObject, str], Tool | Opaque]
+) -> list[Tool | Opaque] | None:
+    name, tools = data.get("name"), data.get("tools")
+    if not isinstance(name, str) or not is_list(tools):
+        raise invalid_field(where, "must have a name and tools")
+    head = {key: value for key, value in data.items() if key != "tools"}
+    decoded: list[Tool | Opaque] = []
+    for i, inner in enumerate(tools):
+        if not is_object(inner) or inner.get("type") not in ("function", "custom"):
+            return None
+        place = f"{where}.tools[{i}]"
+        tool = _custom(inner, place) if inner["type"] == "custom" else decode_function(inner, place)
+        if isinstance(tool, Opaque):
+            return None
+        covered = {**wire_extra(tool.extra, COVERED), "tool": inner, "namespace": head}
+        decoded.append(_renamed(tool, function_name(name, tool.name), covered))
+    return decoded or None
+
+
+def _renamed(tool: Tool, name: str, covered: JsonObject) -> Tool:
+    return Tool(
+        name=name,
+        description=tool.description,
+        parameters=tool.parameters,
+        strict=tool.strict,
+        extra={**tool.extra, COVERED: covered},
+    )
+
+
+def client_tool(tool: Tool) -> JsonObject:
+    """The definition of a tool in this API, `namespace` and `loaded`; empty for a function."""
+    return wire_extra(tool.extra, COVERED)
+
+
+def encode_definitions(
+    tools: Iterable[Tool | Opaque], encode_function: Callable[[Tool | Opaque], JsonObject]
+) -> list[JsonObject]:
+    """The definitions of tools in this API; those of one namespace are together again, loaded ones are left out."""
+    definitions: list[JsonObject] = []
+    head: JsonObject | None = None
+    for tool in tools:
+        own = client_tool(tool) if isinstance(tool, Tool) else {}
+        if own.get("loaded"):
+            continue
+        definition = own["tool"] if "tool" in own else encode_function(tool)
+        if (namespace := own.get("namespace")) is None:
+            definitions.append(definition)
+        elif namespace == head:
+            definitions[-1]["tools"].append(definition)
+        else:
+            definitions.append({**namespace, "tools": [definition]})
+        head = namespace
+    return definitions
+
+
+# Tools that the input defines -----------------------------------------------------------------------------------------
+
+
+def tools_message(item: JsonObject) -> Message:
+    """A message that only stands for an item with tools, so that the item keeps its place on this wire."""
+    return Message(role="developer", extra={COVERED: {"item": item}})
+
+
+def item_of_message(message: Message) -> JsonObject | None:
+    """The item that a message stands for."""
+    item = wire_extra(message.extra, COVERED).get("item")
+    return item if is_object(item) else None
+
+
+def loaded_tools(
+    messages: Iterable[Message],
+    offered: Sequence[Tool | Opaque],
+    decode_tools: Callable[[Any, str], list[Tool | Opaque]],
+) -> list[Tool]:
+    """The tools that items of the input define, in order. The first definition of a tool stays."""
+    known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
+    loaded: list[Tool] = []
+    for message in messages:
+        items = [item_of_message(message), *(_output_item(result) for result in message.tool_results)]
+        for item in items:
+            for tool in decode_tools(item.get("tools"), "input.tools") if item is not None else ():
+                if not isinstance(tool, Tool):
+                    continue
+                own = client_tool(tool)
+                if tool.name in known and _identity(own) == _identity(known[tool.name]):
+                    continue
+                known[tool.name] = own
+                loaded.append(_renamed(tool, tool.name, {**own, "loaded": True}))
+    return loaded
+
+
+def _identity(own: JsonObject) -> tuple[object, object]:
+    """What tells a tool from another one whose function has the same name."""
+    namespace = wire_extra(own, "namespace").get("name")
+    return (namespace, wire_extra(own, "tool").get("name")) if own else (None, None)
+
+
+# Calls ----------------------------------------------------------------------------------------------------------------
+
+
+def is_client_call(item: JsonObject) -> bool:
+    """Whether an item is a call of a special tool that the client runs."""
+    kind = item.get("type")
+    return isinstance(kind, str) and kind in _KIND_OF_CALL and _is_run_by_client(item) and bool(_call_id(item))
+
+
+def _call_id(item: JsonObject) -> str:
+    id = item.get("call_id") or item.get("id")
+    return id if isinstance(id, str) else ""
+
+
+def decode_client_call(item: JsonObject) -> ToolCall:
+    """The call of a special tool, with the arguments of its function."""
+    name, kind = _KIND_OF_CALL[str(item["type"])]
+    payload = item.get(kind.payload)
+    if isinstance(payload, str):
+        arguments, raw = parse_history_arguments(payload)
+    else:
+        members = payload.items() if is_object(payload) else ()
+        arguments, raw = {key: value for key, value in members if kind.fixed.get(key) != value}, None
+    rest = {key: value for key, value in item.items() if key not in ("type", kind.payload)}
+    if is_own_item_id(rest.get("id")):
+        del rest["id"]
+    extra = {COVERED: {"type": item["type"], "item": rest}}
+    return ToolCall(id=_call_id(item), name=name, arguments=arguments, raw=raw, extra=extra)
+
+
+def call_extra(kind: object, rest: JsonObject, **covered: str) -> dict[str, Any]:
+    """The `extra` of a call: what the call itself says, and the other members of its item."""
+    if is_own_item_id(rest.get("id")):
+        rest = {key: value for key, value in rest.items() if key != "id"}
+    if rest.get("status") == "completed":
+        rest = {key: value for key, value in rest.items() if key != "status"}
+    type_field = {} if kind == "function_call" else {"type": kind}
+    return {**make_extra(COVERED, {**type_field, **covered}), **make_extra(NAME, rest)}
+
+
+def encode_call(call: ToolCall) -> JsonObject:
+    """The item of a call, with the provider's original text of the arguments."""
+    extra = {**wire_extra(call.extra, COVERED), **wire_extra(call.extra, NAME)}
+    kind = str(extra.pop("type", "function_call"))
+    if kind in _KIND_OF_CALL:
+        _, special = _KIND_OF_CALL[kind]
+        item = wire_extra(extra, "item") or {"call_id": "", **special.members}
+        id = {"call_id" if "call_id" in item else "id": call.id}
+        return {"type": kind, **item, **id, special.payload: {**special.fixed, **call.arguments}}
+    if kind == CUSTOM:
+        return {"type": kind, "call_id": call.id, "name": call.name, "input": custom_input(call), **extra}
+    return {"type": kind, "call_id": call.id, "name": call.name, "arguments": arguments_text(call), **extra}
+
+
+def custom_input(call: ToolCall) -> str:
+    """The input of a custom tool. A model may use another name for the one argument, or several."""
+    values = [*call.arguments.values()]
+    value = call.arguments.get("input", values[0] if len(values) == 1 else "" if not values else None)
+    return value if isinstance(value, str) else arguments_text(call)
+
+
+class OfferedTools:
+    """The tools that a client offered, by the names of their functions: calls go back in the client's form."""
+
+    def __init__(self, tools: Iterable[Tool | Opaque]) -> None:
+        self._forms: dict[str, dict[str, Any]] = {}
+        for tool in tools:
+            if isinstance(tool, Tool) and (own := client_tool(tool)):
+                self._forms[tool.name] = _form(own)
+
+    def extra_of(self, name: str) -> dict[str, Any]:
+        """The `extra` of a call of the tool with this function name."""
+        return self._forms.get(name, {})
+
+    def restore(self, call: ToolCall) -> ToolCall:
+        """A call of another wire as a call of the tool that the client offered."""
+        extra = self._forms.get(call.name)
+        if extra is None or COVERED in call.extra or NAME in call.extra:
+            return call
+        return ToolCall(
+            id=call.id, name=call.name, arguments=call.arguments, raw=call.raw, extra={**call.extra, **extra}
+        )
+
+
+NO_TOOLS = OfferedTools(())
+
+
+def _form(own: JsonObject) -> dict[str, Any]:
+    definition, namespace = wire_extra(own, "tool"), wire_extra(own, "namespace")
+    kind = str(definition.get("type"))
+    names = {"name": str(definition.get("name")), "namespace": str(namespace["name"])} if namespace else {}
+    if kind in _KINDS:
+        return call_extra(_KINDS[kind].call, {})
+    return call_extra(CUSTOM if kind == "custom" else "function_call", {}, **names)
+
+
+# Results --------------------------------------------------------------------------------------------------------------
+
+
+def call_id_of_output(item: JsonObject) -> str:
+    """The id of the call that an item is the result of; "" if it is not the result of a special tool."""
+    return _call_id(item) if item.get("type") in _OUTPUTS and _is_run_by_client(item) else ""
+
+
+def decode_client_output(item: JsonObject, names: Mapping[str, str]) -> ToolResult:
+    """The result of a special tool as text."""
+    id, output = _call_id(item), item.get("output")
+    if item["type"] == "tool_search_output":
+        found = ", ".join(_found_names(item.get("tools"))) or "none"
+        output = f"Tools that can be called now: {found}"
+    content = output if isinstance(output, str) else encode_json(output).decode() if output else ""
+    failed = item.get("status") == "failed"
+    return ToolResult(
+        id=id,
+        name=names.get(id, ""),
+        content=content or str(item.get("status") or ""),
+        is_error=failed,
+        extra={COVERED: {"item": item}},
+    )
+
+
+def _found_names(tools: object) -> Iterable[str]:
+    for tool in tools if is_list(tools) else ():
+        if not is_object(tool):
+            continue
+        inner = tool.get("tools")
+        for each in inner if is_list(inner) else (tool,):
+            if is_object(each) and isinstance(name := each.get("name", each.get("type")), str):
+                yield function_name(str(tool.get("name") or "") if is_list(inner) else None, name)
+
+
+def _output_item(result: ToolResult) -> JsonObject | None:
+    item = wire_extra(result.extra, COVERED).get("item")
+    return item if is_object(item) else None
+
+
+def encode_client_output(result: ToolResult) -> JsonObject | None:
+    """The item of the result of a special tool; None for other results."""
+    item = _output_item(result)
+    if item is None:
+        return None
+    return {**item, "call_id" if "call_id" in item else "id": result.id}
