@@ -574,9 +574,20 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, capabi
         (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "does not support documents"),
         (Document(data=b"PK", mime="application/zip"), {}, "does not support documents of the type application/zip"),
         (
-            Document(data=b"hi", mime="text/plain"),
+            Document(data=b"\xff", mime="text/plain"),
             {"allowed_document_types": ("application/pdf",)},
             "does not support documents of the type text/plain",
+        ),
+        (Document(data=b"x", mime="video/mp4"), {}, "does not support video"),
+        (
+            Document.from_url("https://x/a.mp4"),
+            {"video": True},
+            "cannot fetch https://x/a.mp4; send the bytes of the vid",
+        ),
+        (
+            Document(data=b"PK", mime="video/mp4"),
+            {"video": True, "max_document_bytes": 1},
+            "a video has 2 bytes; at most 1 are allowed",
         ),
         (Document(data=b"%PDF", mime="application/pdf"), {"max_document_bytes": 3}, "a document has 4 bytes"),
         (Document.from_url("https://x/a.pdf"), {}, "cannot fetch https://x/a.pdf; send the bytes of the document"),
@@ -591,6 +602,46 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, capabi
 def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[str, Any], why: str) -> None:
     with pytest.raises(Unsupported, match=f"^{why}"):
         fit(Request(messages=(user(part),)), Capabilities(**capabilities))
+
+
+@pytest.mark.parametrize(
+    ("document", "capabilities", "text"),
+    [
+        (Document(data=b"a,b", mime="text/csv", name="t.csv"), {"documents": False}, "[Document t.csv]\na,b"),
+        (Document(data=b"a,b", mime="text/csv"), {"allowed_document_types": ("application/pdf",)}, "a,b"),
+        (Document(data=b'{"a":1}', mime="application/json"), {}, '{"a":1}'),
+        (Document(data=b"\xef\xbb\xbfa", mime="Text/Plain; charset=utf-8"), {"documents": False}, "a"),
+    ],
+)
+def test_a_document_of_text_is_sent_as_text_where_it_is_not_supported(
+    document: Document, capabilities: dict[str, Any], text: str
+) -> None:
+    target = Capabilities(**capabilities)
+    result = ToolResult(id="call_1", content=(document,))
+    media = find_media(Request(messages=(user(document, result),)), target)
+    assert media is not None
+    media.check()
+    fitted = media.fit()
+    assert fitted.request.messages[0].parts == (
+        Text(text=text),
+        ToolResult(id="call_1", content=(Text(text=text),)),
+    )
+    assert [notice.kind for notice in fitted.notices] == ["changed", "changed"]
+    why = f"documents of the type {document.mime} are not supported; it is sent as text"
+    assert fitted.notices[0].why == why
+    degraded = find_media(Request(messages=(user(result),)), target, degrade_tool_media=True)
+    assert degraded is not None
+    assert degraded.fit().request.messages[0].tool_results[0].text == text
+
+
+def test_documents_that_are_supported_stay() -> None:
+    office = Document(data=b"PK", mime="application/vnd.openxmlformats-officedocument.wordprocessingml.document")
+    request = Request(messages=(user(office, Document(data=b"a,b", mime="text/csv")),))
+    assert fit(request, Capabilities(allowed_document_types=("application/*", "text/*"))) is request
+    video = Request(messages=(user(Document.from_url("https://youtu.be/9hE5-98ZeCg")),))
+    assert fit(video, Capabilities(video=True, video_urls=True, documents=False)) is video
+    with pytest.raises(Unsupported, match="does not support documents of the type application/vnd"):
+        fit(request, Capabilities())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Changes the media of a request so that a target can take them: images are made smaller, too many are dropped."""
+"""Changes the media of a request so that a target can take them.
+
+Images are made smaller, too many are dropped, and a document of text becomes text if the target takes no such document.
+"""
 
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -109,7 +112,12 @@ class RequestMedia:
         """Raise if a part is empty, of a kind that the target does not take, or a document or sound too large."""
         for part in self._all:
             _check_not_empty(part)
-        self.check_kinds()
+        for part in self._required:
+            if self._text_of(part) is None:
+                _check_kind(part, self._capabilities)
+
+    def _text_of(self, part: _Media) -> str | None:
+        return text_of_document(part, self._capabilities) if isinstance(part, Document) else None
 
     def check_kinds(self) -> None:
         """Raise Unsupported if a part is of a kind that the target does not take, or a document or sound too large."""
@@ -164,7 +172,8 @@ class RequestMedia:
         Raises Unsupported if something cannot be made to fit, and TimedOut if `stop()` is true. With
         `degrade_tool_media`, `reason` is why the wire cannot send any media in tool results.
         """
-        if not self._images and not self._excess and not self.degrade_tool_media:
+        has_texts = any(self._text_of(part) is not None for part in self._all)
+        if not self._images and not self._excess and not self.degrade_tool_media and not has_texts:
             return FittedRequest(self.request)
         fitter_class = _DegradingFitter if self.degrade_tool_media else _Fitter
         fitter = fitter_class(self._capabilities, self._bounds(), self._cache, stop, self._excess, reason)
@@ -263,6 +272,8 @@ def _check_kind(part: _Media, capabilities: Capabilities) -> None:
     match part:
         case Image() if capabilities.max_images == 0:
             raise Unsupported("does not support images")
+        case Document() if is_video(part):
+            _check_video(part, capabilities)
         case Document() if not capabilities.documents:
             raise Unsupported("does not support documents")
         case Audio() if not capabilities.audio:
@@ -277,6 +288,44 @@ def _check_kind(part: _Media, capabilities: Capabilities) -> None:
             _check_size("an audio file", part.data, capabilities.max_audio_bytes)
         case _:
             return
+
+
+def _check_video(video: Document, capabilities: Capabilities) -> None:
+    if not capabilities.video:
+        raise Unsupported("does not support video")
+    if video.url and not video.data and not capabilities.video_urls:
+        raise Unsupported(f"cannot fetch {redact_url(video.url)}; send the bytes of the video instead")
+    _check_size("a video", video.data, capabilities.max_document_bytes)
+
+
+def is_video(document: Document, /) -> bool:
+    """Whether a document is a video.
+
+    >>> is_video(Document(data=b"", mime="video/mp4"))
+    True
+    """
+    return document.mime.lower().startswith("video/")
+
+
+def text_of_document(document: Document, capabilities: Capabilities, /) -> str | None:
+    """The text of a document to send in its place, because the target takes no documents of its type; else None.
+
+    >>> text_of_document(Document(data=b"a,b", mime="text/csv", name="t.csv"), Capabilities(documents=False))
+    '[Document t.csv]\na,b'
+    """
+    mime = document.mime.partition(";")[0].strip().lower()
+    is_taken = capabilities.documents and _is_allowed(mime, capabilities.allowed_document_types)
+    if is_taken or not document.data or not (mime.startswith("text/") or mime.endswith(_TEXT_ENDINGS)):
+        return None
+    try:
+        text = document.data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return f"[Document {document.name}]\n{text}" if document.name else text
+
+
+_TEXT_ENDINGS = tuple("/json +json /xml +xml /yaml /x-yaml /toml /csv /x-ndjson /jsonl /javascript /sql".split())
+"""Of types other than text/* that are text."""
 
 
 def _check_image(declared: str | None, data: bytes, bounds: Bounds) -> None:
@@ -351,6 +400,8 @@ class _Fitter:
         match part:
             case Image():
                 return self._image(part)
+            case Document():
+                return self._document(part)
             case ToolResult(content=content) if not isinstance(content, str):
                 fitted = _map(content, self._result_part)
                 return part if fitted is content else replace(part, content=fitted)
@@ -358,7 +409,17 @@ class _Fitter:
                 return part
 
     def _result_part(self, part: ResultPart) -> ResultPart:
+        if isinstance(part, Document):
+            return self._document(part)
         return self._image(part) if isinstance(part, Image) else part
+
+    def _document(self, document: Document) -> Document | Text:
+        text = text_of_document(document, self._capabilities)
+        if text is None:
+            return document
+        why = f"documents of the type {document.mime} are not supported; it is sent as text"
+        self.notices.append(Notice(kind="changed", what="a document", why=why))
+        return Text(text=text)
 
     def _image(self, image: Image) -> Image | Text:
         if self._excess:
@@ -404,6 +465,8 @@ class _DegradingFitter(_Fitter):
         if not isinstance(part, Image | Document):
             return part
         try:
+            if isinstance(part, Document) and isinstance(text := self._document(part), Text):
+                return text
             if self._reason is not None:
                 raise self._reason
             _check_kind(part, self._capabilities)

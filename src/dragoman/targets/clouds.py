@@ -96,6 +96,8 @@ _VERTEX = Provider(
         max_images_bytes=15_000_000,
         max_document_bytes=15_000_000,
         max_audio_bytes=15_000_000,
+        video=True,
+        video_urls=True,
     ),
     family="google",
 )

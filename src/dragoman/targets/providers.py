@@ -139,6 +139,8 @@ _RECORDS = (
             max_images_bytes=15 * _MIB,
             max_document_bytes=15_000_000,
             max_audio_bytes=15_000_000,
+            video=True,
+            video_urls=True,
         ),
         quirks=Quirks(empty_prompt=True),
     ),
@@ -373,7 +375,7 @@ _RECORDS = (
         path="/native/v1",
         key_names=("DRAGOMAN_API_KEY",),
         needs_key=False,
-        capabilities=Capabilities(image_urls=True, document_urls=True),
+        capabilities=Capabilities(image_urls=True, document_urls=True, video=True, video_urls=True),
     ),
     Provider(
         name="demo",

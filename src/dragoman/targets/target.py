@@ -41,6 +41,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Fetches images by their URL."""
     document_urls: bool = False
     """Fetches documents by their URL."""
+    video: bool = False
+    """Takes videos: documents with a type such as video/mp4."""
+    video_urls: bool = False
+    """Fetches videos by their URL."""
     max_images: _Count | None = None
     """Images in one request; 0 if it takes none."""
     max_image_bytes: _Size | None = None

@@ -42,7 +42,21 @@ def guess_type(name: str, /) -> str | None:
     return _TYPES.get(ending) or mimetypes.guess_type(f"file{ending}")[0]
 
 
-_TYPES = {".md": "text/markdown", ".wav": "audio/wav", ".mp3": "audio/mpeg", ".m4a": "audio/mp4", ".webp": "image/webp"}
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_TYPES = {
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".m4a": "audio/mp4",
+    ".webp": "image/webp",
+    ".docx": f"{_OFFICE}wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}spreadsheetml.sheet",
+    ".pptx": f"{_OFFICE}presentationml.presentation",
+    ".mp4": "video/mp4",
+    ".mov": "video/quicktime",
+    ".webm": "video/webm",
+}
 """Endings that some systems do not know, or know by another name."""
 
 

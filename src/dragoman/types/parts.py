@@ -1,5 +1,6 @@
 """The parts of messages: text, media, thinking, tool calls and their results."""
 
+import re
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
@@ -104,7 +105,11 @@ class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
-    """A PDF or a plain text file: bytes, or a URL that the target fetches."""
+    """A PDF, a text, an office file, or a video: bytes, or a URL that the target fetches.
+
+    >>> Document.from_url("https://youtu.be/9hE5-98ZeCg").mime
+    'video/mp4'
+    """
 
     data: bytes
     """Empty if there is a URL."""
@@ -134,7 +139,8 @@ class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             declared, data = split_data_url(url)
             return cls(data=data, mime=mime or declared, name=name)
         file = url.partition("?")[0].partition("#")[0].rpartition("/")[2]
-        return cls(data=b"", mime=mime or guess_type(file) or "application/pdf", name=name or file or None, url=url)
+        mime = mime or guess_type(file) or ("video/mp4" if _YOUTUBE.match(url) else "application/pdf")
+        return cls(data=b"", mime=mime, name=name or file or None, url=url)
 
 
 class Audio(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
@@ -236,6 +242,9 @@ class Opaque(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         if type(self.wire) is not str or type(self.data) is not dict:
             force_setattr(self, "wire", as_text("wire", self.wire))
             force_setattr(self, "data", as_object("data", self.data))
+
+
+_YOUTUBE = re.compile(r"https://((www\.|m\.)?youtube\.com|youtu\.be)/")
 
 
 ResultPart: TypeAlias = Text | Image | Document | Opaque

@@ -254,7 +254,6 @@ def test_parts(given: JsonObject, part: Part) -> None:
 @pytest.mark.parametrize(
     "block",
     [
-        {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}, "videoMetadata": {"fps": 2}},
         {"inlineData": {"data": "AAAA"}},
         {"fileData": {"mimeType": "application/pdf", "fileUri": "https://example.org/a.pdf"}},
         {"fileData": {"mimeType": "image/png", "fileUri": "gs://bucket/a.png"}},
@@ -267,6 +266,24 @@ def test_parts(given: JsonObject, part: Part) -> None:
 )
 def test_blocks_without_a_word_are_kept_and_given_back(block: JsonObject) -> None:
     assert messages(turn("user", block)) == (Message(role="user", parts=(Opaque(wire="google", data=block),)),)
+    assert sent_back({"contents": [turn("user", block)]})["contents"] == [turn("user", block)]
+
+
+@pytest.mark.parametrize(
+    ("block", "video"),
+    [
+        (
+            {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}, "videoMetadata": {"fps": 2}},
+            Document(data=b"\0\0\0", mime="video/mp4", extra={"google": {"videoMetadata": {"fps": 2}}}),
+        ),
+        (
+            {"fileData": {"mimeType": "video/mp4", "fileUri": "https://youtu.be/x"}},
+            Document(data=b"", mime="video/mp4", url="https://youtu.be/x", extra={"google": {}}),
+        ),
+    ],
+)
+def test_a_video_is_a_document(block: JsonObject, video: Document) -> None:
+    assert messages(turn("user", block)) == (user(video),)
     assert sent_back({"contents": [turn("user", block)]})["contents"] == [turn("user", block)]
 
 

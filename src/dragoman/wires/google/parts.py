@@ -212,7 +212,7 @@ def _inline(fields: JsonObject, where: str) -> Part | None:
 
 def _media_kind(mime: object) -> Callable[..., Part] | None:
     kind, _, subtype = mime.partition("/") if isinstance(mime, str) else ("", "", "")
-    if kind == "text" or (kind == "application" and subtype == "pdf"):
+    if kind in ("text", "video") or (kind == "application" and subtype == "pdf"):
         return Document
     return {"image": Image, "audio": Audio}.get(kind)
 
@@ -220,9 +220,12 @@ def _media_kind(mime: object) -> Callable[..., Part] | None:
 def _file(fields: JsonObject, _: str) -> Part | None:
     file = _inner(fields, "fileData")
     mime, url = file.pop("mimeType", None), file.pop("fileUri", None)
-    if _media_kind(mime) is not Image or not str(url).startswith(("https://", "http://")) or str(url).startswith(FILES):
+    if not str(url).startswith(("https://", "http://")) or str(url).startswith(FILES):
         return None
-    return Image(url=url, mime=mime, extra={NAME: {**fields, **({"fileData": file} if file else {})}})
+    extra = {NAME: {**fields, **({"fileData": file} if file else {})}}
+    if str(mime).startswith("video/"):
+        return Document(data=b"", url=url, mime=mime, extra=extra)
+    return Image(url=url, mime=mime, extra=extra) if _media_kind(mime) is Image else None
 
 
 def _inner(fields: JsonObject, name: str) -> JsonObject:
