@@ -668,3 +668,66 @@ def test_a_variable_that_is_no_text_is_malformed() -> None:
 def test_a_name_in_capitals_gets_a_suggestion() -> None:
     with pytest.raises(SetupError, match=r"did you mean 'demo'\?"):
         empty().targets("DEMO/any")
+
+
+# ── targets are resolved once ───────────────────────────────────────────────
+
+
+def test_the_targets_of_a_spec_are_resolved_once() -> None:
+    registry = empty()
+    one, other = registry.targets("demo/any"), registry.targets("demo/any")
+    assert one[0] is other[0]
+    one.clear()
+    assert registry.targets("demo/any") == other
+
+
+def test_a_variable_that_changes_is_seen_by_the_next_call() -> None:
+    env: dict[str, str] = {}
+    registry = Registry(env=env)
+    assert registry.targets("groq/llama")[0].api_key is None
+    env["GROQ_API_KEY"] = "first"
+    assert registry.targets("groq/llama")[0].api_key == "first"
+    env["GROQ_API_KEY"] = "second"
+    assert registry.targets("groq/llama")[0].api_key == "second"
+    env.update(OPENAI_API_KEY="k", OPENAI_BASE_URL="https://proxy.test/v1")
+    assert registry.targets("openai/m")[0].base_url == "https://proxy.test/v1"
+    del env["OPENAI_BASE_URL"]
+    assert registry.targets("openai/m")[0].base_url == "https://api.openai.com/v1"
+
+
+def test_a_definition_is_seen_by_the_next_call() -> None:
+    registry = empty()
+    registry.alias("fast", "demo/any")
+    assert registry.targets("fast")[0].model == "any"
+    registry.alias("fast", "demo/other")
+    assert registry.targets("fast")[0].model == "other"
+    registry.load_tables({"aliases": {"fast": "ollama/x"}})
+    assert registry.targets("fast")[0].provider == "ollama"
+    registry.add_provider(like="ollama", base_url="http://box:1")
+    assert registry.targets("fast")[0].base_url == "http://box:1"
+    registry.set_capabilities("ollama", max_images=3)
+    assert registry.targets("fast")[0].capabilities.max_images == 3
+    registry.load_env({"LLM_OLLAMA": "ollama+http://other:2"})
+    assert registry.targets("fast")[0].base_url == "http://other:2"
+
+
+def test_a_resolver_is_called_for_each_call() -> None:
+    registry, answers = empty(), iter(["demo/one", "demo/two"])
+    registry.add_resolver(lambda _: next(answers))
+    assert [registry.targets("bare")[0].model for _ in range(2)] == ["one", "two"]
+
+
+def test_a_colon_is_looked_at_for_each_call() -> None:
+    env: dict[str, str] = {}
+    registry = Registry(env=env)
+    registry.alias("box:m", "demo/any")
+    assert registry.targets("box:m")[0].provider == "demo"
+    assert registry.targets("demo:m")[0].model == "m"
+
+
+def test_no_more_specs_are_stored_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.registry.MAX_CACHED", 3)
+    registry = empty()
+    for number in range(10):
+        assert registry.targets(f"demo/{number}")[0].model == f"{number}"
+    assert len(vars(registry)["_resolved"]) <= 3

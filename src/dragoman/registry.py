@@ -9,7 +9,7 @@ set for the provider, then for the model.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack, cast
 
@@ -121,6 +121,8 @@ class Registry:
         self._key_functions: list[tuple[Callable[[], Any], KeyFunction]] = []
         self._cache: dict[str, tuple[Provider, Provider]] = {}
         """By target: the provider's record, and the same with all facts about the model."""
+        self._resolved: dict[str, tuple[list[Target], list[tuple[str, str | None]]]] = {}
+        """By spec: its targets, and the environment variables that they depend on. Any definition empties it."""
         self.load_env(self.env)
 
     # Calls ------------------------------------------------------------------------------------------------------------
@@ -222,6 +224,7 @@ class Registry:
         for provider in config.providers.values():
             self.add_provider(provider)
         self._aliases.update(config.aliases)
+        self._resolved = {}
         for name, facts in config.facts.items():
             self._add_facts(name, facts)
         if config.health is not None:
@@ -247,6 +250,7 @@ class Registry:
         provider = make_provider(fields, self._providers, provider)
         self._providers[provider.name] = provider
         self._invalid_dsns.pop(provider.name, None)
+        self._resolved = {}
         return provider
 
     def add_scheme(self, scheme: str, provider: Provider | str) -> None:
@@ -272,6 +276,7 @@ class Registry:
         [Target(demo/any)]
         """
         self._resolvers.append(resolver)
+        self._resolved = {}
 
     def alias(self, name: str, spec: str) -> None:
         """Define a bare name for a spec.
@@ -282,6 +287,7 @@ class Registry:
         [Target(groq/llama), Target(demo/any)]
         """
         self._aliases.update([check_alias(name, spec)])
+        self._resolved = {}
 
     def set_capabilities(self, name: str, **facts: Any) -> None:
         """Set capabilities or quirks of a provider (`groq`) or of one model (`groq/llama`).
@@ -299,12 +305,27 @@ class Registry:
 
     def targets(self, spec: Spec, *, connection: ConnectionOptions | None = None) -> list[Target]:
         """The targets of a spec in order, without duplicates."""
+        text = as_spec(spec)
+        resolved = self._resolved  # a definition in another thread replaces it
+        if connection is None and (known := resolved.get(text)) is not None:
+            for variable, value in known[1]:
+                if self.env.get(variable) != value:
+                    break
+            else:
+                return known[0].copy()
         names: dict[str, None] = {}
-        self._expand(as_spec(spec), (), names, set())
-        if connection is None:
-            return list(map(self.target, names))
-        connection.check_providers(name.partition("/")[0] for name in names)
-        return [self.target(name, connection=connection) for name in names]
+        self._expand(text, (), names, set())
+        if connection is not None:
+            connection.check_providers(name.partition("/")[0] for name in names)
+            return [self.target(name, connection=connection) for name in names]
+        env = _ReadEnv(self.env)
+        targets = [self._target(name, env) for name in names]
+        # What a resolver returns may change, and so may the meaning of a colon before the slash.
+        if not self._resolvers and not any(":" in element.partition("/")[0] for element in text.split(",")):
+            if len(resolved) >= MAX_CACHED:
+                resolved.clear()
+            resolved[text] = targets.copy(), list(env.values_read.items())
+        return targets
 
     def connection(
         self,
@@ -350,6 +371,9 @@ class Registry:
         >>> Registry(env={}).target("openrouter/meta/llama-3:free").model
         'meta/llama-3:free'
         """
+        return self._target(name, self.env, connection)
+
+    def _target(self, name: str, env: Mapping[str, str], connection: ConnectionOptions | None = None) -> Target:
         provider_name, _, model = name.partition("/")
         if not provider_name or not model:
             raise SetupError(f"target must be provider/model, got {name!r}")
@@ -360,7 +384,7 @@ class Registry:
                 self._cache = {}
             entry = self._cache[name] = provider, self._with_facts(provider, name, model)
         record = entry[1] if connection is None else connection.over(entry[1])
-        target = record.target(model, env=self.env)
+        target = record.target(model, env=env)
         if target.identity is not None and target.lacks_key:
             return replace(target, credential=self._cloud_credential(target.identity))
         return target
@@ -419,12 +443,14 @@ class Registry:
             raise
         self._invalid_dsns.pop(name, None)
         self._providers[name] = provider
+        self._resolved = {}
         return provider
 
     def _add_facts(self, name: str, facts: ModelFacts) -> None:
         old = self._facts.get(name, ModelFacts())
         self._cache = {}
         self._facts[name] = ModelFacts({**old.capabilities, **facts.capabilities}, {**old.quirks, **facts.quirks})
+        self._resolved = {}
 
     def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], expanded: set[str]) -> None:
         """Add the targets of a spec to `names`. `path` has the aliases being expanded, `expanded` the finished ones."""
@@ -472,6 +498,29 @@ class Registry:
             return f"{known}/{model}"
         # Only the tags of Ollama have a colon: llama3:8b.
         return f"{any_host_of(name) or ('ollama' if model else 'openai')}/{name}"
+
+
+class _ReadEnv(Mapping[str, str]):
+    """An environment that notes which variables were read, and what they were."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.values_read: dict[str, str | None] = {}
+
+    def __getitem__(self, name: str) -> str:
+        value = self.values_read[name] = self._env.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
+
+    def __bool__(self) -> bool:
+        return True  # also if it is empty: it may not stay so
 
 
 def _inside(path: tuple[str, ...]) -> str:

@@ -14,10 +14,9 @@ from dragoman.engine.structured_output import OutputPlan, plan_structured_output
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, Unsupported
 from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
-from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
-from dragoman.wires.common.client import check_capabilities
+from dragoman.wires.common.client import check_capabilities, is_text_only
 from dragoman.wires.common.notices import NoticeCollector
 
 FETCH_TIMEOUT = 15.0
@@ -34,28 +33,38 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    with annotate_errors(target):
-        check_key(target)
+    try:
+        if target.lacks_key:
+            check_key(target)
         notices: tuple[Notice, ...] = ()
         if call.adapt is not None:
             request, notices = call.adapt(request, target)
-        output = _plan_output(request, target)
+        output = OutputPlan(request=request) if request.schema is None else _plan_output(request, target)
         client = wires.get(target.wire).client
-        http = yield from encode_with_media(output.request, target, call, client.encode_request)
-        http = _add_notices(notices + output.notices, http)
-    completed = yield from sign_and_send(
-        http, target, call.deadline, lambda signed: exchange(signed, output, target, client, call)
-    )
-    response = completed.response
-    cost = cost_of(target.provider, target.model, response.usage)
-    response = replace(response, target=target.name, notices=http.notices + response.notices, cost=cost)
-    return replace(completed, response=response)
+        if is_text_only(output.request):
+            http = client.encode_request(output.request, target)
+        else:
+            http = yield from encode_with_media(output.request, target, call, client.encode_request)
+        if notices or output.notices:
+            http = _add_notices(notices + output.notices, http)
+    except DragomanError as error:
+        annotate_error(error, target)
+        raise
+    if target.credential is not None:
+        return (
+            yield from sign_and_send(
+                http, target, call.deadline, lambda signed: exchange(signed, output, target, client, call)
+            )
+        )
+    try:
+        return (yield from exchange(http, output, target, client, call))
+    except DragomanError as error:
+        annotate_error(error, target, http)
+        raise
 
 
 def _plan_output(request: Request, target: Target) -> OutputPlan:
     """How JSON is requested. A schema that must be native is refused here; the wire refuses all else that it must."""
-    if request.schema is None:
-        return OutputPlan(request=request)
     check_capabilities(request, target)
     return plan_structured_output(request, target)
 
@@ -232,22 +241,23 @@ class annotate_errors:  # noqa: N801 - used like a function, as contextlib's are
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, DragomanError):
-            self._annotate(error)
+            annotate_error(error, self._target, self._http)
 
-    def _annotate(self, error: DragomanError) -> None:
-        target, http = self._target, self._http
-        message, code = error.message, error.code
-        if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
-            message = f"{message} (at {redact_url(http.url)})"
-        for key in {target.api_key or "", (http and http.secret) or ""}:
-            if len(key) >= MIN_SECRET:
-                message = message.replace(key, "[redacted]")
-                code = code and code.replace(key, "[redacted]")
-        error.annotate(
-            message=message,
-            code=code,
-            provider=error.provider or target.provider,
-            model=error.model or target.model,
-            count_failure=http is not None and error.count_failure,
-            prefix="" if message.startswith((f"{target.name}:", f"{target.provider}:")) else f"{target.name}: ",
-        )
+
+def annotate_error(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> None:
+    """Do for one error what `annotate_errors` does for those of a block."""
+    message, code = error.message, error.code
+    if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
+        message = f"{message} (at {redact_url(http.url)})"
+    for key in {target.api_key or "", (http and http.secret) or ""}:
+        if len(key) >= MIN_SECRET:
+            message = message.replace(key, "[redacted]")
+            code = code and code.replace(key, "[redacted]")
+    error.annotate(
+        message=message,
+        code=code,
+        provider=error.provider or target.provider,
+        model=error.model or target.model,
+        count_failure=http is not None and error.count_failure,
+        prefix="" if message.startswith((f"{target.name}:", f"{target.provider}:")) else f"{target.name}: ",
+    )

@@ -22,6 +22,7 @@ from dragoman.errors import (
 )
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, StreamEvent, fold
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
+from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Thinking, Usage
 from dragoman.wires.base import ClientHalf, StreamDecoder
@@ -55,7 +56,44 @@ def exchange(
     began: float = yield Now()
     if output.request.stream:
         return (yield from _StreamedExchange(http, output, target, client, call).run(began))
-    return (yield from _whole_exchange(http, output, target, client, call, began))
+    timeouts = call.timeouts
+    try:
+        http_response: HttpResponse = yield Send(
+            http,
+            time_left(call.deadline, began),
+            timeouts.connect,
+            limit=MAX_BODY,
+            head=timeouts.first_event,
+            transport=target.http_client,
+        )
+    except TimedOut as error:
+        yield from name_limit(error, call, began)
+        raise
+    try:
+        response = (
+            _decode(http_response, output, target, client)
+            if len(http_response.body) <= HEAVY_BODY
+            else (yield Compute(lambda _: _decode(http_response, output, target, client)))
+        )
+    except DragomanError as error:
+        add_provider_headers(error, http_response)
+        raise
+    ended_at: float = yield Now()
+    response = _served(response, http, target, http_response)
+    return Completed(response, ended_at - began, ended_at)
+
+
+def _served(response: Response, http: HttpRequest, target: Target, head: Head) -> Response:
+    """The response with its target, the notices of the request, its cost, and what the provider said in its headers."""
+    request_id, rate_limits = provider_headers(head)
+    return msgspec.structs.replace(
+        response,
+        target=target.name,
+        notices=http.notices + response.notices,
+        cost=cost_of(target.provider, target.model, response.usage),
+        request_id=request_id,
+        rate_limits=rate_limits,
+    )
 
 
 def time_left(
@@ -78,43 +116,14 @@ def time_left(
 # Whole answers --------------------------------------------------------------------------------------------------------
 
 
-def _whole_exchange(
-    http: HttpRequest, output: OutputPlan, target: Target, client: ClientHalf, call: CallContext, began: float
-) -> Plan[Completed]:
-    timeouts, deadline = call.timeouts, call.deadline
-    try:
-        http_response: HttpResponse = yield Send(
-            http,
-            time_left(deadline, began),
-            timeouts.connect,
-            limit=MAX_BODY,
-            head=timeouts.first_event,
-            transport=target.http_client,
-        )
-    except TimedOut as error:
-        yield from name_limit(error, call, began)
-        raise
-    try:
-        response = yield from _decode(http_response, output, target, client)
-    except DragomanError as error:
-        add_provider_headers(error, http_response)
-        raise
-    ended_at: float = yield Now()
-    return Completed(_with_provider_headers(response, http_response), ended_at - began, ended_at)
-
-
-def _decode(http_response: HttpResponse, output: OutputPlan, target: Target, client: ClientHalf) -> Plan[Response]:
+def _decode(http_response: HttpResponse, output: OutputPlan, target: Target, client: ClientHalf) -> Response:
     if http_response.status >= 300:
         raise client.decode_error(http_response, http_response.body)
     if len(http_response.body) > MAX_BODY:
         raise TooLarge(f"the answer is larger than {MAX_BODY} bytes")
-
-    def decode(_: object = None) -> Response:
-        events = client.decode_body(http_response.body, output.request, target)
-        return fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
-
-    response: Response = (yield Compute(decode)) if len(http_response.body) > HEAVY_BODY else decode()
-    if is_empty_response(response, output.request):
+    events = client.decode_body(http_response.body, output.request, target)
+    response = fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
+    if response.is_empty and is_empty_response(response, output.request):
         raise _empty(response)
     return response
 
@@ -213,7 +222,7 @@ class _StreamedExchange:
             now = yield Now()
             if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in new):
                 content_length, self._last_content = decoder.content_length, now
-        response = _with_provider_headers(fold(self._events), answer.head)
+        response = _served(fold(self._events), self._http, self._target, answer.head)
         if not self._has_emitted:
             if is_empty_response(response, self._request):
                 raise _empty(response)

@@ -305,7 +305,7 @@ class Chain:
                 yield Sleep(wait)
                 began = yield Now()
             while True:
-                if not self._is_in_time(began):
+                if self._deadline is not None and began >= self._deadline:
                     raise self._deadline_error(candidate)
                 self.current_target = name
                 try:
@@ -316,7 +316,9 @@ class Chain:
                         return None  # the first attempt has recorded the same error
                     backoff = yield from self._handle_error(candidate, error, began, admission)
                 else:
-                    return (yield from self._complete(name, completed, began))
+                    response = self._complete(name, completed, began)
+                    yield Observe(self._attempts[-1])
+                    return response
                 if backoff is None:
                     return None
                 yield Sleep(backoff)
@@ -352,11 +354,11 @@ class Chain:
             adapt=self._adapt,
         )
 
-    def _complete(self, name: str, completed: Completed, began: float) -> Plan[Response]:
+    def _complete(self, name: str, completed: Completed, began: float) -> Response:
         response = completed.response
         self._health.record_success(name, completed.latency)
         duration = completed.ended_at - began
-        yield from self._record(Attempt(target=name, outcome="served", duration=duration, usage=response.usage))
+        self._attempts.append(Attempt(target=name, outcome="served", duration=duration, usage=response.usage))
         return replace(response, attempts=tuple(self._attempts))
 
     def _handle_error(

@@ -185,12 +185,12 @@ class Health:
 
     def record_success(self, target: str, latency: float | None = None, /) -> None:
         """Make a target healthy, unless an operator disabled it, and store its latency."""
-
-        def change(old: TargetHealth) -> TargetHealth:
-            healthy = TargetHealth(last_latency=old.last_latency if latency is None else latency)
-            return replace(old, last_latency=healthy.last_latency) if old.is_disabled else healthy
-
-        self._change(target, change)
+        while True:
+            old = self._store.read(target)
+            seconds = old.last_latency if latency is None else latency
+            new = replace(old, last_latency=seconds) if old.is_disabled else TargetHealth(last_latency=seconds)
+            if new == old or self._store.swap(target, old, new):
+                return
 
     def record_failure(
         self,

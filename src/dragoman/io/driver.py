@@ -75,7 +75,7 @@ class Driver:
                 continue
             return execution.result
         finally:
-            execution.close()
+            execution.end()
 
     async def arun(self, plan: Plan[T], /) -> T:
         """The result of a plan; its events are dropped."""
@@ -86,7 +86,7 @@ class Driver:
                 continue
             return execution.result
         finally:
-            await execution.aclose()
+            await execution.aend()
 
     def iterate(self, plan: Plan[T], stopper: Stopper | None = None, /) -> Generator[Any, None, T]:
         """Yield the events of a plan; return its result. With a stopper, another thread can stop it."""
@@ -96,7 +96,7 @@ class Driver:
                 yield from emission.events
             return execution.result
         finally:
-            execution.close()
+            execution.end()
 
     async def aiterate(
         self, plan: Plan[T], done: Callable[[T], object], stopper: Stopper | None = None, /
@@ -111,7 +111,7 @@ class Driver:
                     yield event
             done(execution.result)
         finally:
-            await execution.aclose()
+            await execution.aend()
 
     async def aemissions(self, plan: Plan[Any], /) -> AsyncGenerator[Emit, None]:
         """Yield the events of a plan in batches, as they come together; its result is dropped."""
@@ -121,7 +121,7 @@ class Driver:
             while (emission := await execution.aadvance()) is not None:
                 yield emission
         finally:
-            await execution.aclose()
+            await execution.aend()
 
     def perform(self, effect: IoEffect, resources: "_Resources") -> Any:
         """Perform an effect."""
@@ -129,11 +129,12 @@ class Driver:
             case Read():
                 return effect.exchange.handle.read(effect.timeout)
             case Send():
-                resources.close()
+                if resources.are_open:
+                    resources.close()
                 return self.transport.send(resources.stoppable(effect))
             case Observe():
                 log_observation(effect.what)
-                return notify(self.observers, effect.what)
+                return notify(self.observers, effect.what) if self.observers else None
             case Open():
                 resources.close()
                 return resources.keep(self.transport.open(resources.stoppable(effect)))
@@ -162,11 +163,12 @@ class Driver:
             case Read():
                 return await effect.exchange.handle.aread(effect.timeout)
             case Send():
-                await resources.aclose()
+                if resources.are_open:
+                    await resources.aclose()
                 return await self.transport.asend(effect)
             case Observe():
                 log_observation(effect.what)
-                return notify(self.observers, effect.what)
+                return notify(self.observers, effect.what) if self.observers else None
             case Open():
                 await resources.aclose()
                 return resources.keep(await self.transport.aopen(effect))
@@ -198,7 +200,87 @@ class Driver:
             stopper.stop()
 
 
-class _Execution(Generic[T]):
+class _Resources:
+    """The open resources of a plan: an exchange, closed by the next request or wait, and jobs, closed at its end."""
+
+    _handle: Handle | None = None
+    _jobs: Jobs | None = None
+    _ajobs: AsyncJobs | None = None
+
+    _stopper: Stopper | None
+
+    @property
+    def are_open(self) -> bool:
+        return self._handle is not None or self._jobs is not None or self._ajobs is not None
+
+    def stoppable(self, effect: E) -> E:
+        return effect if self._stopper is None else replace(effect, stopper=self._stopper)
+
+    def sleep(self, seconds: float) -> None:
+        if self._stopper is None:
+            time.sleep(seconds)
+        else:
+            woken = threading.Event()
+            self._stopper.attach(woken.set)
+            woken.wait(seconds)
+            self._stopper.detach()
+
+    def next_result(self, group: JobGroup) -> Any:
+        if self._stopper is not None:
+            self._stopper.attach(group.handle.interrupt)
+        return group.handle.next()
+
+    @property
+    def jobs(self) -> Jobs:
+        self._jobs = self._jobs or Jobs()
+        return self._jobs
+
+    @property
+    def ajobs(self) -> AsyncJobs:
+        self._ajobs = self._ajobs or AsyncJobs()
+        return self._ajobs
+
+    def keep(self, exchange: Exchange) -> Exchange:
+        self._handle = exchange.handle
+        return exchange
+
+    def finish(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.finish()
+
+    async def afinish(self) -> None:
+        handle = self._handle
+        if handle is not None:
+            await handle.afinish()
+        self._handle = None
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.close()
+
+    async def aclose(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            await handle.aclose()
+
+    def release(self) -> None:
+        try:
+            self.close()
+        finally:
+            if self._jobs is not None:
+                self._jobs.close()
+
+    async def arelease(self) -> None:
+        try:
+            await self.aclose()
+        finally:
+            if self._ajobs is not None:
+                await self._ajobs.aclose()
+
+
+class _Execution(_Resources, Generic[T]):
     """One run of a plan. It advances to the next `Emit`, and to None at the end of the plan."""
 
     result: T
@@ -207,7 +289,6 @@ class _Execution(Generic[T]):
         self._driver = driver
         self._plan = plan
         self._stopper = stopper
-        self._resources = _Resources(stopper)
 
     def advance(self) -> Emit | None:
         answer, error = None, None
@@ -215,14 +296,15 @@ class _Execution(Generic[T]):
             try:
                 effect = self._plan.send(answer) if error is None else self._plan.throw(error)
             except StopIteration as stop:
-                self._resources.finish()
+                if self._handle is not None:
+                    self.finish()
                 self.result = stop.value
                 return None
             answer, error = None, None
             if isinstance(effect, Emit):
                 return effect
             try:
-                answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self._resources)
+                answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
             if self._stopper is not None and self._stopper.is_stopped:
@@ -234,7 +316,8 @@ class _Execution(Generic[T]):
             try:
                 effect = self._plan.send(answer) if error is None else self._plan.throw(error)
             except StopIteration as stop:
-                await self._resources.afinish()
+                if self.are_open:
+                    await self.afinish()
                 self.result = stop.value
                 return None
             answer, error = None, None
@@ -244,21 +327,23 @@ class _Execution(Generic[T]):
                 if isinstance(effect, Now):
                     answer = time.monotonic()
                 else:
-                    answer = await self._driver.aperform(effect, self._resources)
+                    answer = await self._driver.aperform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
-    def close(self) -> None:
+    def end(self) -> None:
         try:
             self._plan.close()
         finally:
-            self._resources.release()
+            if self.are_open:
+                self.release()
 
-    async def aclose(self) -> None:
+    async def aend(self) -> None:
         try:
             self._plan.close()
         finally:
-            await self._resources.arelease()
+            if self.are_open:
+                await self.arelease()
 
 
 async def _stoppable(execution: _Execution[Any], stopper: Stopper) -> Emit | None:
@@ -357,80 +442,3 @@ def _kind_of_error(text: str | None) -> str:
     """The class of an error, without its message."""
     kind = (text or "").partition(":")[0]
     return kind if kind.isidentifier() else "unknown"
-
-
-class _Resources:
-    """The open resources of a plan: an exchange, closed by the next request or wait, and jobs, closed at its end."""
-
-    _handle: Handle | None = None
-    _jobs: Jobs | None = None
-    _ajobs: AsyncJobs | None = None
-
-    def __init__(self, stopper: Stopper | None) -> None:
-        self._stopper = stopper
-
-    def stoppable(self, effect: E) -> E:
-        return effect if self._stopper is None else replace(effect, stopper=self._stopper)
-
-    def sleep(self, seconds: float) -> None:
-        if self._stopper is None:
-            time.sleep(seconds)
-        else:
-            woken = threading.Event()
-            self._stopper.attach(woken.set)
-            woken.wait(seconds)
-            self._stopper.detach()
-
-    def next_result(self, group: JobGroup) -> Any:
-        if self._stopper is not None:
-            self._stopper.attach(group.handle.interrupt)
-        return group.handle.next()
-
-    @property
-    def jobs(self) -> Jobs:
-        self._jobs = self._jobs or Jobs()
-        return self._jobs
-
-    @property
-    def ajobs(self) -> AsyncJobs:
-        self._ajobs = self._ajobs or AsyncJobs()
-        return self._ajobs
-
-    def keep(self, exchange: Exchange) -> Exchange:
-        self._handle = exchange.handle
-        return exchange
-
-    def finish(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.finish()
-
-    async def afinish(self) -> None:
-        handle = self._handle
-        if handle is not None:
-            await handle.afinish()
-        self._handle = None
-
-    def close(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            handle.close()
-
-    async def aclose(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            await handle.aclose()
-
-    def release(self) -> None:
-        try:
-            self.close()
-        finally:
-            if self._jobs is not None:
-                self._jobs.close()
-
-    async def arelease(self) -> None:
-        try:
-            await self.aclose()
-        finally:
-            if self._ajobs is not None:
-                await self._ajobs.aclose()

@@ -16,6 +16,7 @@ from dragoman.errors import InvalidRequest, SetupError, TooLarge
 from dragoman.http import HttpRequest, HttpResponse, redact_url
 
 E = TypeVar("E", Send, Open)
+DEMO = "demo://"
 
 
 @runtime_checkable
@@ -108,21 +109,29 @@ class RoutingTransport:
 
     def send(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
+        if effect.transport is None and not effect.request.origin.startswith(DEMO):
+            return self.transport.send(effect)
         transport, effect = self._route(effect)
         return transport.send(effect)
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
+        if effect.transport is None and not effect.request.origin.startswith(DEMO):
+            return await self.transport.asend(effect)
         transport, effect = self._route(effect)
         return await transport.asend(effect)
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
+        if effect.transport is None and not effect.request.origin.startswith(DEMO):
+            return self.transport.open(effect)
         transport, effect = self._route(effect)
         return transport.open(effect)
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
+        if effect.transport is None and not effect.request.origin.startswith(DEMO):
+            return await self.transport.aopen(effect)
         transport, effect = self._route(effect)
         return await transport.aopen(effect)
 
@@ -131,12 +140,10 @@ class RoutingTransport:
         self.transport.close()
 
     def _route(self, effect: E) -> tuple[Transport, E]:
-        if effect.request.origin.startswith("demo://"):
+        if effect.request.origin.startswith(DEMO):
             from dragoman.demo.provider import DemoTransport
 
             return DemoTransport(), effect
-        if effect.transport is None:
-            return self.transport, effect
         return make_transport(effect.transport), replace(effect, transport=None)
 
 

@@ -137,11 +137,8 @@ class WireClient:
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
         check_capabilities(request, target)
-        for message in request.messages:
-            for part in message.parts:
-                if type(part) is not Text:
-                    check_media(request, target.capabilities)
-                    return self._encode_request(request, target)
+        if not is_text_only(request):
+            check_media(request, target.capabilities)
         return self._encode_request(request, target)
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
@@ -166,6 +163,19 @@ class WireClient:
             decoder.out.text_splitter = ThinkTagSplitter
             decoder.out.thinking_extra = self._thinking_extra
         return decoder
+
+
+def is_text_only(request: Request, /) -> bool:
+    """Whether the messages are only text, as most are.
+
+    >>> is_text_only(Request())
+    True
+    """
+    for message in request.messages:
+        for part in message.parts:
+            if type(part) is not Text:
+                return False
+    return True
 
 
 def check_capabilities(request: Request, target: Target, /) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dragoman.errors import Truncated
 from dragoman.events import Assembler
 from dragoman.types import Notice, Request, Text, ToolResult
-from dragoman.wires.common.history import system_texts
 
 LEAST_LENGTH = 2048
 """Characters below which a prompt fits into every context."""
 _CHARACTERS_PER_TOKEN = 12
 _REPETITION = r"(?s)(.)\1+"
+_WITH_TEXT = (Text, ToolResult)
 
 
 def is_longer(request: Request, tokens: int, /, *, least: int = LEAST_LENGTH) -> bool:
@@ -32,11 +32,11 @@ def is_longer(request: Request, tokens: int, /, *, least: int = LEAST_LENGTH) ->
 
 
 def _texts(request: Request) -> Iterable[str]:
-    for text in system_texts(request):
-        yield text.text
+    if request.system is not None:
+        yield request.system if isinstance(request.system, str) else "".join(text.text for text in request.system)
     for message in request.messages:
         for part in message.parts:
-            if isinstance(part, Text | ToolResult):
+            if isinstance(part, _WITH_TEXT):
                 yield part.text
 
 

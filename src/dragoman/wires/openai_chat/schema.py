@@ -255,15 +255,17 @@ class ChatFunctionDefinition(msgspec.Struct):
 
 def read_usage(tokens: ChatUsage) -> Usage:
     """The token counts, wherever a server puts them."""
+    input, output, total = tokens.prompt_tokens, tokens.completion_tokens, tokens.total_tokens
+    if tokens == ChatUsage(prompt_tokens=input, completion_tokens=output, total_tokens=total):
+        return Usage(input=input, output=output)
     prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
     completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
     reasoning = _first(whole_number(completion.get("reasoning_tokens")), tokens.reasoning_tokens)
-    output = tokens.completion_tokens
-    if output is not None and reasoning and tokens.total_tokens == (tokens.prompt_tokens or 0) + output + reasoning:
+    if output is not None and reasoning and total == (input or 0) + output + reasoning:
         # Some servers do not count reasoning in completion_tokens; the total shows it (seen 2026-08).
         output += reasoning
     return Usage(
-        input=tokens.prompt_tokens,
+        input=input,
         output=output,
         cache_read=_first(
             whole_number(prompt.get("cached_tokens")),
