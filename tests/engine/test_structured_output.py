@@ -337,3 +337,34 @@ def test_a_malformed_answer_breaks_the_stream() -> None:
     with pytest.raises(Interrupted) as caught:
         streamed(chunk("[4"), END)
     assert isinstance(caught.value.__cause__, MalformedToolCall)
+
+
+CLAUDE = provided("anthropic/claude-3-haiku-20240307", api_key="k")
+
+
+def test_the_input_of_an_anthropic_tool_is_text_as_it_arrives() -> None:
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m", "model": "c", "content": [], "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "So:"}},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "content_block_start",
+            "index": 1,
+            "content_block": {"type": "tool_use", "id": "t", "name": "final_answer", "input": {}},
+        },
+        *(
+            {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": piece}}
+            for piece in ("", '{"a"', ": 4", "2}")
+        ),
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}},
+        {"type": "message_stop"},
+    ]
+    world = World([f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events])
+    quirks = msgspec.structs.replace(CLAUDE.quirks, json_schema=False)
+    request = Request(messages=(user("Which?"),), schema=SCHEMA, schema_mode="auto", stream=True)
+    plan = attempt(request, msgspec.structs.replace(CLAUDE, quirks=quirks), CallContext())
+    response = world.run(plan).response
+    assert [event.text for event in world.shown if isinstance(event, PartDelta)] == ["So:", '{"a"', ": 4", "2}"]
+    assert (response.text, response.finish.reason, response.tool_calls) == ('So:{"a": 42}', "stop", ())
