@@ -40,6 +40,7 @@ from dragoman.types import (
     Document,
     Finish,
     Image,
+    Notice,
     Request,
     Response,
     Tool,
@@ -630,3 +631,20 @@ def test_what_is_no_time_is_refused(name: str, given: Any) -> None:
 @pytest.mark.parametrize("given", [float("inf"), 1e18])
 def test_a_time_without_an_end_is_no_limit(given: float) -> None:
     assert Timeouts(total=given, connect=given, idle=given) == Timeouts(total=None, connect=None, idle=None)
+
+
+# The request of one target --------------------------------------------------------------------------------------------
+
+
+def test_the_request_is_made_for_its_target() -> None:
+    note = Notice(kind="dropped", what="x", why="y")
+
+    def adapt(request: Request, to: Target) -> tuple[Request, tuple[Notice, ...]]:
+        return replace(request, system=f"You are {to.name}."), (note,)
+
+    steps = attempt(ASK, AA, CallContext(adapt=adapt))
+    assert next(steps) == Now()
+    sent = steps.send(0.0)
+    assert isinstance(sent, Send)
+    assert b"You are aa/m." in sent.request.body
+    assert note in sent.request.notices

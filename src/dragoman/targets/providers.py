@@ -201,6 +201,7 @@ _RECORDS = (
             # 400: "Thinking mode does not support this tool_choice"; it thinks unless told otherwise (2026-08).
             forced_choice_with_thinking=False,
             reasoning_replay_fields=("reasoning_content",),
+            calls_need_reasoning=True,
         ),
         capabilities=Capabilities(max_images=0, documents=False, audio=False, forced_choice=False),
     ),
@@ -310,7 +311,7 @@ _RECORDS = (
         "moonshot",
         "https://api.moonshot.ai/v1",
         "MOONSHOT_API_KEY",
-        quirks=replace(_COMPATIBLE, unsupported=_FEW_OPTIONS),
+        quirks=replace(_COMPATIBLE, unsupported=_FEW_OPTIONS, calls_need_reasoning=True),
         capabilities=Capabilities(documents=False, audio=False),
     ),
     _chat(

@@ -156,6 +156,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of the wire that the vocabulary does not have may be sent, from `extra`."""
     reasoning_replay_fields: tuple[str, ...] | None = None
     """The fields in which earlier thinking is sent back; None is the field in which it came."""
+    calls_need_reasoning: bool = False
+    """An assistant message with tool calls must have `reasoning_content`, also if another model made the calls."""
 
 
 class Hosting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -147,7 +147,8 @@ def _google_loop(client: Any, model: str, *, stream: bool) -> str:
 def ollama_loop(url: str, model: str, *, stream: bool) -> str:
     import ollama
 
-    with ollama.Client(host=url) as client:
+    connected: Any = ollama.Client(host=url)
+    with connected as client:
         return _ollama_loop(client, model, stream=stream)
 
 

@@ -744,6 +744,16 @@ def test_thinking_that_was_said_twice_is_given_back_once(
     assert messages(turn, target=with_quirks(reasoning_replay_fields=reasoning_replay_fields)) == [expected]
 
 
+def test_calls_of_another_model_get_a_blank_reasoning_where_calls_need_one() -> None:
+    target = with_quirks(calls_need_reasoning=True)
+    result = tool_results(ToolResult(id="call_a", content="ok"))
+    assert messages(assistant(CALL), result, target=target)[0]["reasoning_content"] == " "
+    assert ("repaired", "assistant message with calls") in notices(target, messages=(assistant(CALL), result))
+    own = assistant(Thinking(text="", extra={"openai_chat": {"fields": ["reasoning_content"]}}), CALL)
+    assert messages(own, result, target=target)[0]["reasoning_content"] == ""
+    assert "reasoning_content" not in messages(assistant("a"), target=target)[0]
+
+
 def test_a_picture_that_was_made_elsewhere_follows_in_a_users_message() -> None:
     encoded = messages(user("?"), assistant("Here.", PNG), user("Smaller."))
     assert encoded == [

@@ -27,12 +27,14 @@ from dragoman.wires.common.history import ERROR_PREFIX, History, check_urls, err
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_function_call
-from dragoman.wires.openai_chat.schema import NAME
+from dragoman.wires.openai_chat.schema import NAME, REASONING_FIELDS
 
 MEDIA_BELOW = "(See the next message of the user.)"
 """The content of a message whose images or documents stand in the next one."""
 MADE_BEFORE = "Made by the assistant:"
 FILLER_ANSWER = "(Noted.)"
+NO_REASONING = " "
+"""The reasoning of a step that has none."""
 
 
 def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
@@ -140,6 +142,10 @@ def _encode_assistant(turn: Message, target: Target, notes: NoticeCollector) -> 
     message = encode_assistant([part for part in parts if part is not None], None)
     if is_object(audio := message.get("audio")):
         message["audio"] = {"id": audio.get("id")}
+    if target.quirks.calls_need_reasoning and "tool_calls" in message and REASONING_FIELDS[0] not in message:
+        # 400 if it is absent; one server refuses an empty text, too (reported, 2026-05).
+        notes.add("repaired", "assistant message with calls", "a blank reasoning_content is sent: it must have one")
+        message[REASONING_FIELDS[0]] = NO_REASONING
     return {**message, **wire_extra(turn.extra, NAME)}
 
 
