@@ -108,6 +108,11 @@ def _zeros(response: Response, pair: Pair) -> Response:
     return replace(response, usage=usage)
 
 
+def _default_tier(response: Response, pair: Pair) -> Response:
+    name = "standard" if pair.client in ("anthropic", "google") else "default"
+    return replace(response, service_tier=response.service_tier or name)
+
+
 def _change_message(message: Message, change: Callable[[Part], Part | None]) -> Message:
     return replace(
         message,
@@ -227,6 +232,15 @@ ANSWERS: list[Difference[Response]] = [
             pair.client == "openai_responses" or (pair.provider == "openai_responses" and pair.client != "ollama")
         ),
         _zeros,
+    ),
+    Difference(
+        "service tier that is unknown",
+        "openai_responses requires one, so it is the default tier; native and ollama have no field for it",
+        lambda pair: (
+            pair.client == "openai_responses"
+            or (pair.provider == "openai_responses" and pair.client not in ("native", "ollama"))
+        ),
+        _default_tier,
     ),
     Difference(
         "tokens of thinking, for clients",
