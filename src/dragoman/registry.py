@@ -40,7 +40,7 @@ from dragoman.targets.connection import ConnectionOptions, check_base_url, check
 from dragoman.targets.credentials import Credential
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
-from dragoman.targets.model_families import any_host_of, apply_families, maker_of
+from dragoman.targets.model_families import any_host_of, apply_families, maker_of, record_of
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Identity, Target
@@ -54,6 +54,8 @@ MAX_DEPTH = 64
 """Aliases inside aliases. Resolvers could nest without end and without a cycle."""
 MAX_KEY_FUNCTIONS = 64
 """Functions for `api_key` whose keys are cached."""
+_WIRE_FIELDS = ("wire", "path", "capabilities", "quirks", "family")
+"""The fields of a record that depend on its wire."""
 MAX_CACHED = 1024
 """Models whose resolved record is cached."""
 
@@ -395,6 +397,7 @@ class Registry:
         return self._cloud_credentials[identity]
 
     def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
+        provider = self._record_of(provider, name)
         own_name = model.rpartition(provider.family_prefix)[2] if provider.family_prefix else model
         capabilities, quirks = apply_families(
             f"{provider.family or provider.name}/{own_name}", provider.wire, provider.capabilities, provider.quirks
@@ -408,6 +411,21 @@ class Registry:
         credential = provider.credential or (None if provider.api_key else self._credential)
         api_key = provider.api_key or self._api_key
         return replace(provider, capabilities=capabilities, quirks=quirks, api_key=api_key, credential=credential)
+
+    def _record_of(self, provider: Provider, name: str) -> Provider:
+        """The record for a model. Some models are on another wire, if the provider is the original one.
+
+        A server at another base URL may speak only the wire of the record.
+        """
+        other, builtin = record_of(name), PROVIDERS.get(provider.name)
+        if other is None or builtin is None:
+            return provider
+        is_elsewhere = self._base_url or any(self.env.get(key) for key in provider.base_url_names)
+        if is_elsewhere or (provider.wire, provider.base_url) != (builtin.wire, builtin.base_url):
+            return provider
+        record = PROVIDERS[other]
+        fields = [field for field in _WIRE_FIELDS if getattr(provider, field) == getattr(builtin, field)]
+        return replace(provider, **{field: getattr(record, field) for field in fields})
 
     def provider(self, name: str) -> Provider:
         """The provider of this name: a registered one, or one that an LLM_* variable set later defines.

@@ -19,7 +19,7 @@ def facts(name: str) -> dict[str, Any]:
 
 def test_every_entry_has_facts_of_the_right_names_and_types() -> None:
     for family in families():
-        assert family.capabilities or family.quirks or family.bare, family.match
+        assert family.capabilities or family.quirks or family.bare or family.use in PROVIDERS, family.match
         assert family.capabilities.keys() <= set(Capabilities.__struct_fields__), family.match
         assert family.quirks.keys() <= set(Quirks.__struct_fields__), family.match
         override(Capabilities(), family.capabilities)
@@ -38,10 +38,47 @@ def test_an_unknown_model_has_the_facts_of_its_provider() -> None:
 
 
 def test_a_fact_may_hold_on_one_wire_only() -> None:
-    assert not facts("openai/gpt-5.5")["reasoning_with_tools"]
+    assert not facts("openai-chat/gpt-5.5")["reasoning_with_tools"]
     assert facts("openai-responses/gpt-5.5")["reasoning_with_tools"]
-    assert not facts("openai/gpt-6-astra")["tools"]
+    assert not facts("openai-chat/gpt-6-astra")["tools"]
     assert facts("openai-responses/gpt-6-astra")["tools"]
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [
+        ("openai/gpt-4o", "openai_chat"),
+        ("openai/gpt-5", "openai_chat"),
+        ("openai/gpt-5.3", "openai_chat"),
+        ("openai/gpt-5.4-mini", "openai_responses"),
+        ("openai/gpt-5.6-sol", "openai_responses"),
+        ("openai/gpt-6-astra", "openai_responses"),
+        ("openai/gpt-5.1-codex", "openai_responses"),
+        ("openai/o3-pro", "openai_responses"),
+        ("openai-chat/gpt-6-astra", "openai_chat"),
+        ("openai-responses/gpt-4o", "openai_responses"),
+        ("azure/gpt-5.6", "openai_chat"),
+    ],
+)
+def test_the_wire_may_depend_on_the_model(name: str, wire: str) -> None:
+    target = KNOWN.target(name)
+    assert (target.name, target.wire) == (name, wire)
+
+
+def test_a_server_at_another_place_keeps_the_wire_of_its_record() -> None:
+    elsewhere = [
+        Registry(env={"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}),
+        Registry(env={}, base_url="http://127.0.0.1:8000/v1"),
+        Registry(env={}),
+    ]
+    elsewhere[2].add_provider(name="openai", like="openai", base_url="http://127.0.0.1:8000/v1")
+    assert {registry.target("openai/gpt-6-sol").wire for registry in elsewhere} == {"openai_chat"}
+    own = Registry(env={})
+    own.add_provider(name="openai", like="openai", api_key="sk-test-key")
+    assert (own.target("openai/gpt-6-sol").wire, own.target("openai/gpt-6-sol").api_key) == (
+        "openai_responses",
+        "sk-test-key",
+    )
 
 
 def test_facts_hold_wherever_the_family_is_served() -> None:

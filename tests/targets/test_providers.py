@@ -126,7 +126,7 @@ def test_rich_shows_no_key() -> None:
 # Facts of each, as shared/wire/compat-servers.md tells them -----------------------------------------------------------
 
 NAMED = (
-    "openai openai-responses azure azure-responses azure-deployments azure-ai azure-anthropic anthropic bedrock "
+    "openai openai-chat openai-responses azure azure-responses azure-deployments azure-ai azure-anthropic anthropic bedrock "
     "bedrock-anthropic bedrock-mantle bedrock-mantle-anthropic bedrock-mantle-responses vertex vertex-anthropic "
     "vertex-express vertex-openai google gemini ollama ollama-cloud foreman llama-swap groq deepseek mistral "
     "openrouter together fireworks xai cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
@@ -198,7 +198,7 @@ def to_wire(to: Target) -> ClientHalf:
 
 
 CHAT = [name for name, record in PROVIDERS.items() if record.wire == "openai_chat" and record.base_url]
-NEW_FIELD = {"openai", "groq", "xai", "cerebras", "demo"}
+NEW_FIELD = {"openai", "openai-chat", "groq", "xai", "cerebras", "demo"}
 
 
 @pytest.mark.parametrize("name", CHAT)

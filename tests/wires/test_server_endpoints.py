@@ -54,6 +54,15 @@ MODELS = (
 )
 VECTORS = Embeddings(vectors=((0.5, -1.0),), usage=Usage(input=3))
 
+ACTIVE = {
+    "lifecycle": "active",
+    "deprecated_at": None,
+    "retires_at": None,
+    "max_input_tokens": None,
+    "max_tokens": None,
+}
+"""What Anthropic says of each model besides its name."""
+
 
 def endpoint(wire: str, method: str, path: str) -> ServerEndpoint:
     return next(
@@ -103,8 +112,22 @@ def test_models_as_anthropic_lists_them() -> None:
     assert endpoint("anthropic", "GET", "/v1/models").route.header == "anthropic-version"
     assert encoded("anthropic", "GET", "/v1/models", ListModels(), MODELS) == {
         "data": [
-            {"type": "model", "id": "demo/any", "display_name": "demo/any", "created_at": "1970-01-01T00:00:00Z"},
-            {"type": "model", "id": "fast", "display_name": "Fast", "created_at": "2025-11-17T09:00:00Z"},
+            {
+                "type": "model",
+                "id": "demo/any",
+                "display_name": "demo/any",
+                "created_at": "1970-01-01T00:00:00Z",
+                **ACTIVE,
+            },
+            {
+                "type": "model",
+                "id": "fast",
+                "display_name": "Fast",
+                "created_at": "2025-11-17T09:00:00Z",
+                **ACTIVE,
+                "max_input_tokens": 8192,
+                "max_tokens": 512,
+            },
         ],
         "has_more": False,
         "first_id": "demo/any",

@@ -22,6 +22,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     wire: str | None = None
     capabilities: dict[str, Any] = {}
     quirks: dict[str, Any] = {}
+    use: str | None = None
+    """Another record of the same provider that its models are called with, such as that of another wire."""
     bare: bool = False
     """Whether only this provider has these models under this name, so that the name alone is enough."""
 
@@ -44,6 +46,16 @@ def apply_families(name: str, wire: str, capabilities: Capabilities, quirks: Qui
         if family.wire in (None, wire) and fnmatchcase(name, family.match):
             capabilities, quirks = override(capabilities, family.capabilities), override(quirks, family.quirks)
     return capabilities, quirks
+
+
+@lru_cache(maxsize=1024)
+def record_of(name: str, /) -> str | None:
+    """The record to call a model with, if it is not that of its provider.
+
+    >>> record_of("openai/gpt-6-sol"), record_of("openai/gpt-4o")
+    ('openai-responses', None)
+    """
+    return next((family.use for family in reversed(families()) if family.use and fnmatchcase(name, family.match)), None)
 
 
 @lru_cache(maxsize=1024)

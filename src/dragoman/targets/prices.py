@@ -18,6 +18,7 @@ PRICE_NAMES = {
     "bedrock": "aws",
     "gemini": "google",
     "moonshot": "moonshotai",
+    "openai-chat": "openai",
     "openai-responses": "openai",
     "vertex": "google",
     "xai": "x-ai",

@@ -387,6 +387,7 @@ _RECORDS = (
     ),
 )
 PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}
+PROVIDERS["openai-chat"] = replace(PROVIDERS["openai"], name="openai-chat", family="openai")
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
 
 

@@ -17,7 +17,17 @@ _HEADER = "anthropic-version"
 
 def _encode_model(model: ModelInfo) -> JsonObject:
     created = datetime.fromtimestamp(model.created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"type": "model", "id": model.id, "display_name": model.name or model.id, "created_at": created}
+    return {
+        "type": "model",
+        "id": model.id,
+        "display_name": model.name or model.id,
+        "created_at": created,
+        "lifecycle": "active",  # a gateway lists only models that it serves
+        "deprecated_at": None,
+        "retires_at": None,
+        "max_input_tokens": model.context_window,
+        "max_tokens": model.max_output,
+    }
 
 
 def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:

@@ -1,6 +1,5 @@
 """Stored responses and token counts for clients of the Responses API."""
 
-from typing import NamedTuple
 from urllib.parse import parse_qs
 
 from dragoman.events import to_events
@@ -25,28 +24,23 @@ _ITEMS = Route(method="GET", path="/v1/responses/{id}/input_items")
 _CANCEL = Route(method="POST", path="/v1/responses/{id}/cancel")
 
 
-class _Replay(NamedTuple):
-    """Whether the client wants a stored response as a stream, and after which event."""
-
-    is_stream: bool = False
-    after: int = -1
-
-
 def _decode_fetch(http: HttpRequest) -> FetchResponse:
+    """The options are the number of the event after which a stream starts; None if the client wants no stream."""
     query = parse_qs(http.path.partition("?")[2])
+    after = whole_number(query, "starting_after", -1)
     is_stream = query.get("stream", ["false"])[-1].lower() == "true"
-    return FetchResponse(path_parameter(_FETCH, http), _Replay(is_stream, whole_number(query, "starting_after", -1)))
+    return FetchResponse(path_parameter(_FETCH, http), after if is_stream else None)
 
 
 def _encode_stored(request: FetchResponse, stored: StoredResponse) -> HttpResponse:
     server = OpenAIResponsesServer()
-    replay: _Replay = request.options or _Replay()
-    if not replay.is_stream:
+    after: int | None = request.options
+    if after is None:
         return server.encode_body(stored.response, stored.request)
     encoder = server.stream_encoder(stored.request)
     frames = [frame for event in to_events(stored.response) for frame in encoder.feed(event).split(_END) if frame]
     # Each frame is one event, and the events are numbered from 0.
-    body = b"".join(frame + _END for frame in frames[replay.after + 1 :])
+    body = b"".join(frame + _END for frame in frames[after + 1 :])
     return HttpResponse(headers={"content-type": encoder.content_type}, body=body)
 
 
