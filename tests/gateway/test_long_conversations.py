@@ -5,7 +5,6 @@ results with errors, images, a system message inside the history, a restart of t
 """
 
 import asyncio
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,12 +35,15 @@ RESTART_TURN = 13
 COMPACTION_TURN = 21
 SIMULATORS: dict[str, type[Simulator]] = {
     "claude": ClaudeSimulator,
+    "bound-claude": ClaudeSimulator,
     "gpt": GptSimulator,
     "gemini": GeminiSimulator,
     "deepseek": DeepSeekSimulator,
     "kimi": KimiSimulator,
     "ollama": OllamaSimulator,
 }
+MODELS = {"bound-claude": "claude-opus-5-5"}
+"""Models that are not the simulator's own; this one binds its thinking to the conversation before it."""
 WITHOUT_IMAGES = ("deepseek",)
 
 
@@ -60,11 +62,7 @@ each_form = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stre
 each_store = pytest.mark.parametrize("has_store", [False, True], ids=["no-store", "store"])
 
 
-def each_cell(pending: Callable[[Cell], bool] = lambda _: False, why: str = "") -> pytest.MarkDecorator:
-    """All cells; those that are `pending` are known to fail."""
-    mark = pytest.mark.xfail(reason=why, strict=True)
-    cells = [pytest.param(cell, id=str(cell), marks=mark if pending(cell) else ()) for cell in CELLS]
-    return pytest.mark.parametrize("cell", cells)
+each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 
 
 class Conversation:
@@ -72,7 +70,7 @@ class Conversation:
 
     def __init__(self, cell: Cell, folder: Path, *, stream: bool, has_store: bool) -> None:
         self.cell = cell
-        self.simulator = SIMULATORS[cell.provider](reply=self._reply)
+        self.simulator = SIMULATORS[cell.provider](reply=self._reply, model=MODELS.get(cell.provider))
         self.client: AgentClient = CLIENTS[cell.client](self.simulator.spec, stream=stream)
         self.config = "[gateway]\nlog = false\n"
         if has_store:
@@ -156,7 +154,7 @@ def talk(cell: Cell, *, stream: bool, has_store: bool) -> Conversation:
 
 @each_store
 @each_form
-@each_cell()
+@each_cell
 def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(refusal) for refusal in conversation.simulator.refusals] == []
@@ -166,7 +164,7 @@ def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> Non
 
 @each_store
 @each_form
-@each_cell()
+@each_cell
 def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(loss) for loss in conversation.simulator.losses] == []
@@ -175,7 +173,7 @@ def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> N
 
 @each_store
 @each_form
-@each_cell()
+@each_cell
 def test_the_prefix_does_not_move(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     bodies = conversation.simulator.bodies

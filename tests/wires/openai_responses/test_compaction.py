@@ -8,7 +8,7 @@ import pytest
 from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.types import Finish, Opaque, Request, Response, Tool, Usage, assistant
+from dragoman.types import Finish, Image, Opaque, Request, Response, Tool, Usage, assistant
 from dragoman.wires.openai_responses.compaction import PROMPT, CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, read_summary
 
@@ -59,12 +59,20 @@ def test_a_target_is_asked_for_a_summary() -> None:
     assert sent_request.tool_choice == "none"
 
 
-def test_calls_in_the_history_have_a_tool() -> None:
-    call = {"type": "function_call", "call_id": "c1", "name": "tide", "arguments": "{}"}
+def test_without_tools_the_calls_become_text() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    call = {"type": "function_call", "call_id": "c1", "name": "tide", "arguments": '{"port":"Brest"}'}
     result = {"type": "function_call_output", "call_id": "c1", "output": "4.2 m"}
-    request = HOOKS.summary_request(compact({"model": "m", "input": [ASK, call, result]}))
-    assert [tool.name for tool in request.tools if isinstance(tool, Tool)] == ["tide"]
-    assert request.tool_choice == "none"
+    image = {"type": "input_image", "image_url": "https://example.org/a.png"}
+    seen = {"type": "image_generation_call", "id": "ig_1", "result": "iVBORw0KGgo=", "output_format": "png"}
+    items = [{"role": "user", "content": [image]}, thought, call, seen, result, thought]
+    request = HOOKS.summary_request(compact({"model": "m", "input": items}))
+    assert [message.role for message in request.messages] == ["user", "assistant", "user", "user"]
+    assert isinstance(request.messages[0].parts[0], Image)
+    assert request.messages[1].text == 'Call of tide (c1): {"port":"Brest"}'
+    assert isinstance(request.messages[1].parts[1], Image)
+    assert request.messages[2].text == "Result of tide (c1): 4.2 m"
+    assert (request.tools, request.tool_choice) == ((), None)
 
 
 def test_a_summary_comes_back_as_text_of_the_user() -> None:

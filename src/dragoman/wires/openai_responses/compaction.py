@@ -12,7 +12,21 @@ from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import Finish, Message, Opaque, Request, Response, Tool, user
+from dragoman.types import (
+    Document,
+    Finish,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    user,
+)
 from dragoman.types.data_urls import encode_base64
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
@@ -38,13 +52,18 @@ class ResponsesCompaction:
         return bool(request.messages) and any(_is_trigger(part) for part in request.messages[-1].parts)
 
     def summary_request(self, request: Request, /) -> Request:
-        """The conversation with a request for a summary at its end, with tools for the calls in it."""
+        """The conversation with a request for a summary at its end.
+
+        Without its tools, its calls and results become text: targets refuse calls of tools that are not defined, and
+        some bind their reasoning to the tools (2026-11).
+        """
         last = request.messages[-1]
         parts = tuple(part for part in last.parts if not _is_trigger(part))
-        turns = (*request.messages[:-1], *((replace(last, parts=parts),) if parts else ()), user(PROMPT))
-        tools = request.tools or _tools_of(turns)
-        choice = "none" if tools else None
-        return replace(request, messages=turns, tools=tools, tool_choice=choice, schema=None, stream=False)
+        turns = (*request.messages[:-1], *((replace(last, parts=parts),) if parts else ()))
+        if not request.tools:
+            turns = tuple(turn for turn in map(_as_text, turns) if turn.parts)
+        choice = "none" if request.tools else None
+        return replace(request, messages=(*turns, user(PROMPT)), tool_choice=choice, schema=None, stream=False)
 
     def to_compaction(self, response: Response, /) -> Response:
         """The answer of a target that was asked for a summary, as a compaction item."""
@@ -54,10 +73,23 @@ class ResponsesCompaction:
         return replace(response, message=message, finish=Finish(reason="stop"))
 
 
-def _tools_of(turns: tuple[Message, ...]) -> tuple[Tool, ...]:
-    """A tool for each name in the history: some targets refuse calls of tools that are not defined (seen 2026-11)."""
-    names = dict.fromkeys(call.name for turn in turns for call in turn.tool_calls)
-    return tuple(Tool(name=name, parameters={"type": "object", "properties": {}}) for name in names)
+def _as_text(turn: Message) -> Message:
+    if all(isinstance(part, Text | Image | Document) for part in turn.parts):
+        return turn
+    parts = tuple(plain for part in turn.parts if (plain := _plain(part)) is not None)
+    return Message(role="user" if turn.role == "tool" else turn.role, parts=parts)
+
+
+def _plain(part: Part) -> Part | None:
+    match part:
+        case ToolCall():
+            return Text(text=f"Call of {part.name} ({part.id}): {encode_json(part.arguments).decode()}")
+        case ToolResult():
+            return Text(text=f"Result of {part.name} ({part.id}): {part.text}")
+        case Thinking() | Opaque():
+            return None
+        case _:
+            return part
 
 
 def _is_trigger(part: object) -> bool:
