@@ -167,7 +167,8 @@ def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> Non
 @each_cell
 def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
-    assert [str(loss) for loss in conversation.simulator.losses] == []
+    summaries = conversation.segments[1:-1]  # a summary needs the text of a conversation, not its reasoning
+    assert [str(loss) for loss in conversation.simulator.losses if loss.request not in summaries] == []
     assert len(conversation.statuses) == TURNS
 
 
