@@ -411,9 +411,20 @@ def test_calls_without_an_id_are_counted_over_the_conversation() -> None:
 
 def test_a_counted_id_is_not_one_that_was_given() -> None:
     out = Assembler()
-    for id in ("call_2", "", "call_2"):
-        out.add_part(ToolCall(id=id, name="tide"))
+    for port, id in enumerate(("call_2", "", "call_2")):
+        out.add_part(ToolCall(id=id, name="tide", arguments={"port": port}))
     assert [call.id for call in finished(out).tool_calls] == ["call_2", "call_3", "call_4"]
+
+
+@pytest.mark.parametrize("again", [{"port": "Brest"}, {}])
+def test_a_call_that_comes_again_is_one_call(again: dict[str, Any]) -> None:
+    out = Assembler()
+    out.add_part(ToolCall(id="a", name="tide", arguments={"port": "Brest"}))
+    out.add_part(ToolCall(id="a", name="tide", arguments=again))
+    out.add_part(ToolCall(id="a", name="now"))
+    response = finished(out)
+    assert [(call.id, call.name) for call in response.tool_calls] == [("a", "tide"), ("call_2", "now")]
+    assert [(notice.kind, notice.what) for notice in response.notices] == [("repaired", "tool call tide")]
 
 
 @pytest.mark.parametrize("reason", ["stop", "other", "tool_calls"])

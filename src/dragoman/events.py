@@ -50,10 +50,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class PartStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_started"):
-    """A part of the answer begins; `extra` has what is known about it already.
-
-    If the fragments of calls are wanted, the start of a call has its `id` and `name`.
-    """
+    """A part begins; `extra` has what is known of it. A call whose fragments follow has its `id` and `name`."""
 
     index: int
     kind: PartKind
@@ -70,33 +67,21 @@ class PartDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class CallDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="call_delta", gc=False):
-    """More of the JSON text of a call's arguments. It can be shown, but only the call in PartEnded can be run.
-
-    >>> CallDelta(index=1, text='{"port": "Br').text
-    '{"port": "Br'
-    """
+    """More of the JSON text of a call's arguments. It can be shown, but only the call in PartEnded can be run."""
 
     index: int
     text: str
 
 
 class PartEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_ended"):
-    """A part is complete: `part` is all of it.
-
-    >>> PartEnded(index=0, part=Text(text="hello")).part.text
-    'hello'
-    """
+    """A part is complete: `part` is all of it."""
 
     index: int
     part: Part
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ping"):
-    """The provider keeps the connection alive.
-
-    >>> Ping()
-    Ping()
-    """
+    """The provider keeps the connection alive."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="finished"):
@@ -298,7 +283,7 @@ class Assembler:
         self.thinking_extra: Extra = {}
         """The extra of thinking that a splitter finds."""
         self._splitters: dict[object, _TextSplitter] = {}
-        self._ids: set[str] = set()
+        self._ids: dict[str, ToolCall | None] = {}
         self._calls_before = calls_before
         self._limit = self._remaining = limit
 
@@ -421,7 +406,10 @@ class Assembler:
     def add_part(self, part: Part) -> None:
         """Add a part that arrived at once."""
         if isinstance(part, ToolCall):
+            if self._is_repeated(part):
+                return
             part = msgspec.structs.replace(part, id=self._fresh_id(part.id))
+            self._ids[part.id] = part
         index = self._begin(kind_of(part), part.extra if isinstance(part, Text | Thinking) else {})
         self._push(PartEnded(index=index, part=part))
 
@@ -464,7 +452,7 @@ class Assembler:
         """Queue a fragment. A call starts with its first arguments: a call without any may have been cut off."""
         if call.index is None:
             text = "".join(call.pieces)
-            if not text.strip():
+            if not text.strip() or call.id in self._ids:
                 return
             call.id = self._fresh_id(call.id)
             call.index = self._begin("tool_call", call.extra, id=call.id, name=call.name)
@@ -572,7 +560,16 @@ class Assembler:
         if call.index is None:
             self.add_part(whole)
         else:
+            self._ids[whole.id] = whole
             self._push(PartEnded(index=call.index, part=whole))
+
+    def _is_repeated(self, call: ToolCall) -> bool:
+        """Whether a call with this id is complete already: servers and proxies send frames again."""
+        known = self._ids.get(call.id)
+        if known is None or known.name != call.name or call.arguments not in ({}, known.arguments):
+            return False
+        self.notices.append(Notice(kind="repaired", what=f"tool call {call.name}", why="it came twice"))
+        return True
 
     def _fresh_id(self, id: str) -> str:
         if not id or id in self._ids:
@@ -581,7 +578,7 @@ class Assembler:
                 self._number += 1
             id = f"call_{self._number}"
         self.count_characters(len(id))
-        self._ids.add(id)
+        self._ids[id] = None
         return id
 
     def count_characters(self, size: int) -> None:

@@ -199,6 +199,8 @@ class AnthropicDecoder:
         )
 
     def _block_start(self, event: AnthropicEvent) -> None:
+        if self._is_same_call(event):
+            return
         self._close(event.index)
         if self._empty_call is not None:
             self.out.close(self._empty_call)
@@ -219,6 +221,11 @@ class AnthropicDecoder:
                 self.out.delta(block.slot, "thinking", block.text("thinking"))
             case _:
                 pass
+
+    def _is_same_call(self, event: AnthropicEvent) -> bool:
+        """Whether the start of a call that is open comes again."""
+        block, id = self._blocks.get(event.index), (event.content_block or {}).get("id")
+        return block is not None and block.kind == "tool_use" and bool(id) and id == block.data.get("id")
 
     def _block_delta(self, event: AnthropicEvent) -> None:
         delta = event.delta or {}

@@ -87,12 +87,20 @@ class ConverseDecoder:
 
     def _block_start(self, event: JsonObject) -> None:
         index = event.get("contentBlockIndex")
-        self._close(index)
         start = event.get("start")
+        if self._is_same_call(index, start):
+            return
+        self._close(index)
         if is_object(start) and start:
             kind, data = next(iter(start.items()))
             data = data if is_object(data) else {}
             self._begin(index, HOSTED if kind == "toolUse" and "type" in data else kind, data)
+
+    def _is_same_call(self, index: object, start: object) -> bool:
+        """Whether the start of a call that is open comes again."""
+        block, call = self._blocks.get(_key(index)), start.get("toolUse") if is_object(start) else None
+        id = call.get("toolUseId") if is_object(call) else None
+        return block is not None and bool(id) and id == block.data.get("toolUseId")
 
     def _begin(self, index: object, kind: str, data: JsonObject) -> _Block:
         if self._empty_call is not None:
@@ -110,6 +118,8 @@ class ConverseDecoder:
         for kind, value in delta.items():
             name = "text" if kind == "citation" else kind
             block = self._blocks.get(_key(index))
+            if block is None and kind == "toolUse":
+                raise Malformed(f"{NAME}: a toolUse delta for block {index}, which is not open")
             if block is None or (block.kind != name and block.kind in STREAMED):
                 self._close(index)
                 block = self._begin(index, name, {})

@@ -177,12 +177,25 @@ class ResponsesDecoder:
 
     def _added(self, event: ResponsesStreamEvent) -> None:
         item = event.item or {}
-        self._new_slot(event, type_of(item), item)
+        if (slot := self._same_item(event, item)) is None:
+            self._new_slot(event, type_of(item), item)
+        elif slot.final is None:
+            slot.added = item
+
+    def _same_item(self, event: ResponsesStreamEvent, item: JsonObject) -> _Slot | None:
+        """The slot of an item that came before, in another event or in the same one, sent again."""
+        slot = self._by_key.get(_id(item) if event.output_index is None else event.output_index)
+        if slot is None or slot.type != type_of(item):
+            return None
+        known = _id(slot.final or slot.added)
+        return slot if known is not None and known == _id(item) else None
 
     def _done(self, event: ResponsesStreamEvent) -> None:
         item = event.item or {}
         kind = type_of(item)
         slot = self._find(event.output_index, _id(item))
+        if slot is not None and slot.final is not None and slot is self._same_item(event, item):
+            return
         if slot is None or slot.final is not None or slot.type != kind:
             slot = self._new_slot(event, kind, item)
         self._end_item(slot, item)
