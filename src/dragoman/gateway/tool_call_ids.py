@@ -83,14 +83,12 @@ class ToolCallIds:
             self.new[id] = event.id
             return replace(event, id=id)
         if isinstance(event, PartEnded) and isinstance(event.part, ToolCall):
-            started = self._started.get(event.index)
-            part = self.replace_id(event.part) if started is None else replace(event.part, id=started)
-            return replace(event, part=part)
+            return replace(event, part=self.replace_id(event.part, self._started.get(event.index)))
         return event
 
-    def replace_id(self, call: ToolCall, /) -> ToolCall:
-        """A call of the provider with a new id of the gateway."""
-        id = self._new_id()
+    def replace_id(self, call: ToolCall, id: str | None = None, /) -> ToolCall:
+        """A call of the provider with an id of the gateway; a new one if its start had none."""
+        id = id or self._new_id()
         self.new[id] = call.id
         extra = {**call.extra, EXTRA: {"id": call.id}} if self._in_extra else call.extra
         return replace(call, id=id, extra=extra)
