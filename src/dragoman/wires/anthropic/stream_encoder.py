@@ -4,7 +4,7 @@ The API streams one block at a time. Parts that interleave wait until the curren
 once; thinking of another wire waits for its first delta, because it may turn out to be encrypted and left out.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
@@ -41,8 +41,7 @@ from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word, tier_word
-
-_PartEvent: TypeAlias = PartStarted | PartDelta | CallDelta | PartEnded
+from dragoman.wires.common.part_order import PartEvent, PartOrder
 
 
 def encode_error(error: DragomanError) -> JsonObject:
@@ -115,8 +114,7 @@ class AnthropicStreamEncoder:
 
     def __init__(self) -> None:
         self._index = 0
-        self._current: int | None = None
-        self._waiting: dict[int, list[_PartEvent]] = {}
+        self._order = PartOrder(self._write)
         self._kind = ""
         self._has_started = False
         self._has_delta = False
@@ -124,7 +122,7 @@ class AnthropicStreamEncoder:
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
             case PartStarted() | PartDelta() | CallDelta() | PartEnded():
-                return self._part(event)
+                return self._order.feed(event)
             case Started():
                 usage = {"input_tokens": 0, "output_tokens": 0}
                 rest: JsonObject = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
@@ -136,22 +134,7 @@ class AnthropicStreamEncoder:
             case _:
                 return encode_sse(encode_json(encode_error(event)), name="error")
 
-    def _part(self, event: _PartEvent) -> bytes:
-        if self._current is None:
-            self._current = event.index
-        if event.index != self._current:
-            self._waiting.setdefault(event.index, []).append(event)
-            return b""
-        pieces, last = [self._write(event)], event
-        while isinstance(last, PartEnded) and self._waiting:
-            self._current = next(iter(self._waiting))
-            for last in self._waiting.pop(self._current):
-                pieces.append(self._write(last))
-        if isinstance(last, PartEnded):
-            self._current = None
-        return b"".join(pieces)
-
-    def _write(self, event: _PartEvent) -> bytes:
+    def _write(self, event: PartEvent) -> bytes:
         match event:
             case PartStarted():
                 self._has_started = self._has_delta = False

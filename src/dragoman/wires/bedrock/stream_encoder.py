@@ -3,7 +3,7 @@
 A stream has one block at a time. Parts that interleave wait until the current block ends.
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
@@ -30,12 +30,10 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word, tier_word
+from dragoman.wires.common.part_order import PartEvent, PartOrder
 
 _LATE_FIELDS = frozenset({"metrics", "trace", "performanceConfig"})
 """Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
-
-
-_PartEvent: TypeAlias = PartStarted | PartDelta | CallDelta | PartEnded
 
 
 def encode_answer(response: Response) -> JsonObject:
@@ -86,8 +84,7 @@ class ConverseStreamEncoder:
 
     def __init__(self) -> None:
         self._index = 0
-        self._current: int | None = None
-        self._waiting: dict[int, list[_PartEvent]] = {}
+        self._order = PartOrder(self._write)
         self._kind = ""
         self._has_started = False
         """Whether the current block is a call that was begun before its end."""
@@ -96,7 +93,7 @@ class ConverseStreamEncoder:
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
             case PartStarted() | PartDelta() | CallDelta() | PartEnded():
-                return self._part(event)
+                return self._order.feed(event)
             case Started():
                 return _event("messageStart", role="assistant")
             case Finished():
@@ -108,22 +105,7 @@ class ConverseStreamEncoder:
                 name = exception_name(event)
                 return encode_exception(name[0].lower() + name[1:], encode_json(encode_error(event)))
 
-    def _part(self, event: _PartEvent) -> bytes:
-        if self._current is None:
-            self._current = event.index
-        if event.index != self._current:
-            self._waiting.setdefault(event.index, []).append(event)
-            return b""
-        pieces, last = [self._write(event)], event
-        while isinstance(last, PartEnded) and self._waiting:
-            self._current = next(iter(self._waiting))
-            for last in self._waiting.pop(self._current):
-                pieces.append(self._write(last))
-        if isinstance(last, PartEnded):
-            self._current = None
-        return b"".join(pieces)
-
-    def _write(self, event: _PartEvent) -> bytes:
+    def _write(self, event: PartEvent) -> bytes:
         match event:
             case PartStarted():
                 self._has_delta = False
