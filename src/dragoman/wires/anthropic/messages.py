@@ -7,7 +7,6 @@ blocks of a user message. Some targets take system messages inside the conversat
 from itertools import groupby
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from dragoman.targets.target import Target
@@ -18,7 +17,6 @@ from dragoman.types import (
     Opaque,
     Part,
     Request,
-    Role,
     Text,
     Thinking,
     ToolCall,
@@ -37,6 +35,7 @@ from dragoman.wires.common.history import (
     start_with_user,
 )
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
 # Encoding -------------------------------------------------------------------------------------------------------------
@@ -162,19 +161,11 @@ def _encode_message(turn: Message, blocks: list[JsonObject]) -> list[JsonObject]
 # Decoding -------------------------------------------------------------------------------------------------------------
 
 
-class _Turn(msgspec.Struct):
-    """A message that may still grow."""
-
-    role: Role
-    parts: list[Part]
-    extra: dict[str, Any] = {}
-
-
 def decode_messages(body: AnthropicRequest) -> tuple[list[Text], tuple[Message, ...]]:
     """The system prompt and the turns; results of tools get turns of their own, before the user's text."""
     blocks = [body.system] if isinstance(body.system, str) else body.system or []
     system = _system_texts(blocks, "system")
-    turns: list[_Turn] = []
+    turns: list[OpenTurn] = []
     names: dict[str, str] = {}
     for i, data in enumerate(body.messages):
         where = f"messages[{i}]"
@@ -187,13 +178,13 @@ def decode_messages(body: AnthropicRequest) -> tuple[list[Text], tuple[Message, 
             case "assistant":
                 parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
                 names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
-                turns.append(_Turn(role="assistant", parts=parts, extra=extra))
+                turns.append(OpenTurn(role="assistant", parts=parts, extra=extra))
             case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
-                turns.append(_Turn(role="user", parts=[Opaque(wire=NAME, data=data)]))
+                turns.append(OpenTurn(role="user", parts=[Opaque(wire=NAME, data=data)]))
             case "system" if not turns:
                 system += _system_texts(blocks, f"{where}.content")
             case "system":
-                turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
+                turns.append(OpenTurn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
                 raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
     return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
@@ -209,7 +200,9 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     return texts
 
 
-def _add_user(turns: list[_Turn], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]) -> None:
+def _add_user(
+    turns: list[OpenTurn], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]
+) -> None:
     results: list[Part] = []
     parts: list[Part] = []
     for i, block in enumerate(blocks):
@@ -217,10 +210,4 @@ def _add_user(turns: list[_Turn], blocks: list[Any], where: str, names: dict[str
             results.append(decode_result(block, f"{where}[{i}]", names))
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
-    if results:
-        if not turns or turns[-1].role != "tool":
-            turns.append(_Turn(role="tool", parts=[]))
-        turns[-1].parts += results
-        turns[-1].extra = {} if parts else extra
-    if parts or not results:
-        turns.append(_Turn(role="user", parts=parts, extra=extra))
+    add_user_turn(turns, results, parts, extra)

@@ -6,7 +6,6 @@ blocks of a user message. A cache point after a system text travels in the `extr
 
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from dragoman.targets.target import Target
@@ -16,6 +15,7 @@ from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, Co
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, fill_turns, merge_turns, repair, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
 
@@ -67,20 +67,12 @@ def _is_separator(part: Part, after: Part | None) -> bool:
     return is_point and isinstance(part, Text) and part.text != ""
 
 
-class _Turn(msgspec.Struct):
-    """A message that may still grow."""
-
-    role: Role
-    parts: list[Part]
-    extra: dict[str, Any] = {}
-
-
 def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, ...], bool]:
     """The system prompt, the turns, and whether the conversation ends in a cache point.
 
     Results of tools get turns of their own, before the user's text.
     """
-    turns: list[_Turn] = []
+    turns: list[OpenTurn] = []
     names: dict[str, str] = {}
     has_cache_point = False
     for i, data in enumerate(body.messages):
@@ -96,7 +88,7 @@ def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, .
             case "assistant":
                 parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
                 names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
-                turns.append(_Turn(role="assistant", parts=parts, extra=extra))
+                turns.append(OpenTurn(role="assistant", parts=parts, extra=extra))
             case _:
                 raise invalid_field(f"{where}.role", f"must be user or assistant, got {message.role!r}")
     messages = tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
@@ -120,7 +112,7 @@ def _decode_system(blocks: list[JsonObject]) -> list[Text]:
 
 
 def _add_user(
-    turns: list[_Turn], blocks: list[JsonObject], where: str, names: dict[str, str], extra: dict[str, Any]
+    turns: list[OpenTurn], blocks: list[JsonObject], where: str, names: dict[str, str], extra: dict[str, Any]
 ) -> None:
     results: list[Part] = []
     parts: list[Part] = []
@@ -129,10 +121,4 @@ def _add_user(
             results.append(decode_result(block, f"{where}[{i}]", names))
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
-    if results:
-        if not turns or turns[-1].role != "tool":
-            turns.append(_Turn(role="tool", parts=[]))
-        turns[-1].parts += results
-        turns[-1].extra = {} if parts else extra
-    if parts or not results:
-        turns.append(_Turn(role="user", parts=parts, extra=extra))
+    add_user_turn(turns, results, parts, extra)

@@ -25,6 +25,7 @@ from dragoman.types import (
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, fill_turns, merge_turns, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.open_turns import OpenTurn
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.google.parts import decode_part, encode_call, encode_part, encode_result, part_extra, wire_id
 from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME, GeminiTurn, as_objects, camel
@@ -138,7 +139,7 @@ def decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObject
 
 def decode_messages(contents: list[JsonObject]) -> tuple[Message, ...]:
     """The turns; consecutive turns of the model are one, and so are consecutive results."""
-    turns: list[_Turn] = []
+    turns: list[OpenTurn] = []
     calls = _OpenCalls()
     for i, data in enumerate(contents):
         where = f"contents[{i}]"
@@ -154,11 +155,11 @@ def decode_messages(contents: list[JsonObject]) -> tuple[Message, ...]:
             else:
                 others.append(calls.add(part) if isinstance(part, ToolCall) else part)
         if results:
-            _add(turns, _Turn(role="tool", parts=results))
+            _add(turns, OpenTurn(role="tool", parts=results))
         if any(isinstance(part, ToolCall) for part in others):
             role = "assistant"
         if others or not results:
-            _add(turns, _Turn(role=role, parts=others, extra=make_extra(NAME, rest)))
+            _add(turns, OpenTurn(role=role, parts=others, extra=make_extra(NAME, rest)))
         calls.after_user = role == "user"
     return tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
@@ -168,15 +169,7 @@ def _decode_parts(turn: GeminiTurn, where: str) -> list[Part]:
     return [part for part in decoded if part is not None]
 
 
-class _Turn(msgspec.Struct):
-    """A message that may still grow."""
-
-    role: Role
-    parts: list[Part]
-    extra: JsonObject = {}
-
-
-def _add(turns: list[_Turn], turn: _Turn) -> None:
+def _add(turns: list[OpenTurn], turn: OpenTurn) -> None:
     if turn.role == "user" or not turns or turns[-1].role != turn.role:
         turns.append(turn)
         return
