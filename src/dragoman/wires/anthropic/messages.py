@@ -17,6 +17,7 @@ from dragoman.types import (
     Opaque,
     Part,
     Request,
+    Role,
     Text,
     Thinking,
     ToolCall,

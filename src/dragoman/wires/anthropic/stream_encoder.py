@@ -128,7 +128,7 @@ class AnthropicStreamEncoder:
                 rest: JsonObject = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
                 return _sse("message_start", message={**_message(event.id, event.model), **rest})
             case Finished():
-                return self._cut() + self._finished(event)
+                return self._order.cut(lambda: self._stop() if self._has_started else b"") + self._finished(event)
             case Ping():
                 return _sse("ping")
             case _:
@@ -200,19 +200,6 @@ class AnthropicStreamEncoder:
             return self._start(block)
         text = arguments_text(part) if isinstance(part, ToolCall) else encode_json(input).decode()
         return self._start({**block, "input": {}}) + self._delta("input_json_delta", "partial_json", text)
-
-    def _cut(self) -> bytes:
-        """Write what waits for a call that the length limit cut off; only its block is ended, not its input."""
-        pieces: list[bytes] = []
-        is_open = True
-        while self._current is not None:
-            if is_open and self._has_started:
-                pieces.append(self._stop())
-            self._current = next(iter(self._waiting), None)
-            for event in self._waiting.pop(self._current, ()) if self._current is not None else ():
-                pieces.append(self._write(event))
-                is_open = not isinstance(event, PartEnded)
-        return b"".join(pieces)
 
     def _finished(self, event: Finished) -> bytes:
         stop, usage = _encode_end(event.finish, event.usage, event.service_tier)

@@ -98,7 +98,11 @@ class ConverseStreamEncoder:
                 return _event("messageStart", role="assistant")
             case Finished():
                 stop, metadata = _encode_end(event.finish, event.usage, event.service_tier)
-                return self._cut() + _event("messageStop", **stop) + _event("metadata", **metadata)
+                return (
+                    self._order.cut(lambda: self._stop() if self._has_started else b"")
+                    + _event("messageStop", **stop)
+                    + _event("metadata", **metadata)
+                )
             case Ping():
                 return b""
             case _:
@@ -139,19 +143,6 @@ class ConverseStreamEncoder:
     def _stop(self) -> bytes:
         self._index += 1
         return _event("contentBlockStop", contentBlockIndex=self._index - 1)
-
-    def _cut(self) -> bytes:
-        """Write what waits for a call that the length limit cut off; only its block is ended, not its input."""
-        pieces: list[bytes] = []
-        is_open = True
-        while self._current is not None:
-            if is_open and self._has_started:
-                pieces.append(self._stop())
-            self._current = next(iter(self._waiting), None)
-            for event in self._waiting.pop(self._current, ()) if self._current is not None else ():
-                pieces.append(self._write(event))
-                is_open = not isinstance(event, PartEnded)
-        return b"".join(pieces)
 
     def _content(self, part: Part, block: JsonObject) -> bytes:
         """Encode what the deltas did not contain."""

@@ -31,3 +31,16 @@ class PartOrder:
         if isinstance(last, PartEnded):
             self._current = None
         return b"".join(pieces)
+
+    def cut(self, stop: Callable[[], bytes]) -> bytes:
+        """Write what waits for a call that the length limit cut off; `stop` ends an open block, not its input."""
+        pieces: list[bytes] = []
+        is_open = True
+        while self._current is not None:
+            if is_open:
+                pieces.append(stop())
+            self._current = next(iter(self._waiting), None)
+            for event in self._waiting.pop(self._current, ()) if self._current is not None else ():
+                pieces.append(self._write(event))
+                is_open = not isinstance(event, PartEnded)
+        return b"".join(pieces)
