@@ -7,7 +7,8 @@ import pytest
 from dragoman import Document, Registry, Unsupported, user
 from dragoman.models import Explanation
 
-ENV = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"), "k")
+KEYS = "OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY AWS_BEARER_TOKEN_BEDROCK".split()
+ENV = dict.fromkeys(KEYS, "k")
 TARGETS = {
     "openai": "openai/gpt-5",
     "responses": "openai-responses/gpt-5",
