@@ -8,7 +8,7 @@ from dragoman import Document, Registry, Unsupported, user
 from dragoman.models import Explanation
 
 KEYS = "OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY AWS_BEARER_TOKEN_BEDROCK".split()
-ENV = dict.fromkeys(KEYS, "k")
+ENV: dict[str, str] = dict.fromkeys(map(str, KEYS), "k")
 TARGETS = {
     "openai": "openai/gpt-5",
     "responses": "openai-responses/gpt-5",
