@@ -65,6 +65,12 @@ def test_an_unknown_price_gives_no_cost(provider: str, model: str) -> None:
     assert cost_of(provider, model, Usage(input=1, output=1)) is None
 
 
+def test_only_the_usual_tier_has_a_known_price() -> None:
+    usage = Usage(input=1, output=1)
+    assert cost_of("openai", "gpt-5", usage, "flex") is None
+    assert cost_of("openai", "gpt-5", usage, "default") == cost_of("openai", "gpt-5", usage) is not None
+
+
 def test_an_unknown_usage_gives_no_cost() -> None:
     assert cost_of("openai", "gpt-5", Usage(source="unknown")) is None
 

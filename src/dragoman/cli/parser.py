@@ -187,7 +187,7 @@ def _chat(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="attach a PDF or text file; may be repeated",
+        help="attach a PDF, a text, an office file or a video; may be repeated",
     )
     parser.add_argument(
         "--tool",

@@ -90,7 +90,7 @@ def _served(response: Response, http: HttpRequest, target: Target, head: Head) -
         response,
         target=target.name,
         notices=http.notices + response.notices,
-        cost=cost_of(target.provider, target.model, response.usage),
+        cost=cost_of(target.provider, target.model, response.usage, response.service_tier),
         request_id=request_id,
         rate_limits=rate_limits,
     )

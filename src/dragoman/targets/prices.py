@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from dragoman.types import Cost, Usage
+from dragoman.wires.common.options import STANDARD_TIERS
 
 PRICE_NAMES = {
     "bedrock": "aws",
@@ -25,6 +26,7 @@ PRICE_NAMES = {
 }
 """Providers that have another name in the list."""
 _MILLION = 1_000_000
+_LISTED_TIERS = frozenset({None, "auto", *STANDARD_TIERS})
 _Rate: TypeAlias = float | list[tuple[int, float]]
 """Dollars per million tokens; or by the tokens of the prompt, from which on a price holds for the whole request."""
 
@@ -66,13 +68,13 @@ def price_list() -> PriceList:
     return msgspec.json.decode(Path(__file__).with_name("prices.json").read_bytes(), type=PriceList)
 
 
-def cost_of(provider: str, model: str, usage: Usage, /) -> Cost | None:
-    """The cost of a usage; None if the price or the usage is unknown.
+def cost_of(provider: str, model: str, usage: Usage, tier: str | None = None, /) -> Cost | None:
+    """The cost of a usage; None if the price or the usage is unknown. The list has the prices of the usual tier only.
 
     >>> cost_of("openai", "gpt-4o", Usage(input=1_000_000, output=0)).usd
     2.5
     """
-    if usage.input is None and usage.output is None:
+    if (usage.input is None and usage.output is None) or tier not in _LISTED_TIERS:
         return None
     prices = find_prices(provider, model)
     if prices is None:

@@ -99,12 +99,18 @@ def test_a_document_is_sent(tmp_path: Path) -> None:
     assert (part.mime, part.name) == ("application/pdf", "bill.pdf")  # type: ignore[union-attr]  # a Document
 
 
+def test_an_office_file_is_attached_with_its_type(tmp_path: Path) -> None:
+    (tmp_path / "bill.docx").write_bytes(b"PK\0\0")
+    done = dragoman("chat", "-m", "openai/m", "-d", tmp_path / "bill.docx", "What is this?", OPENAI_API_KEY="k")
+    assert "does not support documents of the type application/vnd.openxmlformats-officedocument.word" in done.err
+
+
 def test_a_file_that_is_neither_pdf_nor_text_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"\0\1")
     done = dragoman("chat", "-d", tmp_path / "a.bin", "What is this?")
     assert (done.code, done.err.partition(": ")[2]) == (
         2,
-        f"chat: --document must be a PDF or a text file, got {tmp_path / 'a.bin'}\n",
+        f"chat: --document must be a PDF, an office file, a video or a text file, got {tmp_path / 'a.bin'}\n",
     )
 
 

@@ -21,6 +21,7 @@ from dragoman.models import CallOptions, Model
 from dragoman.streaming import TextDelta, ThinkingDelta
 from dragoman.tools.events import ToolFinished
 from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user
+from dragoman.types.media_files import UNKNOWN_TYPE, guess_type
 
 OutputLevel: TypeAlias = Literal["all", "answer", "nothing"]
 MAX_TOOL_TEXT = 200
@@ -247,10 +248,10 @@ def _document(path: str) -> Document:
     data = Path(path).read_bytes()
     if not data:
         raise UsageError(f"--document must not be empty, got {path}")
-    if data.startswith(b"%PDF-"):
-        mime = "application/pdf"
-    elif b"\0" in data:
-        raise UsageError(f"--document must be a PDF or a text file, got {path}")
-    else:
-        mime = "text/plain"
-    return Document(data=data, mime=mime, name=Path(path).name)
+    name = Path(path).name
+    mime = "application/pdf" if data.startswith(b"%PDF-") else "text/plain"
+    if b"\0" in data and mime == "text/plain":
+        mime = guess_type(name) or UNKNOWN_TYPE
+        if mime == UNKNOWN_TYPE or not mime.startswith(("application/", "video/")):
+            raise UsageError(f"--document must be a PDF, an office file, a video or a text file, got {path}")
+    return Document(data=data, mime=mime, name=name)
