@@ -1,8 +1,12 @@
 """Loops of two turns on every crossing: no reasoning is lost, and it goes only to who made it."""
 
+import json
+from typing import Any
+
 import pytest
 
 from dragoman import wires
+from dragoman.testing import RawResponse, Scripted
 from dragoman.types import Thinking, ToolCall
 from tests.support.gateway.loops import STEPS, Client, Crossing, answer, gateway, received
 
@@ -90,3 +94,65 @@ SECOND_ACCOUNT = (
     '[providers.second]\nwire = "bedrock"\nbase_url = "http://bedrock.invalid"\nneeds_key = false\n'
     'api_key = "sk-other-key"\n'
 )
+
+
+SIGNED_CALLS = (
+    ToolCall(
+        id="call_1x",
+        name="tide",
+        arguments={"port": "Brest"},
+        extra={"openai_chat": {"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}}},
+    ),
+    ToolCall(id="call_2x", name="depth", arguments={"port": "Brest"}),
+)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("client", wires.NAMES)
+def test_a_signature_on_a_call_of_chat_completions_comes_back(client: str, *, stream: bool) -> None:
+    app, script = gateway("openai_chat")
+    script.add(answer(*SIGNED_CALLS), "At six.")
+    agent = Client(app, client, "up_openai_chat/m", stream=stream)
+    agent.follow(agent.send())
+    agent.send()
+    first, second = json.loads(script.http[-1].body)["messages"][1]["tool_calls"]
+    assert first["extra_content"] == {"google": {"thought_signature": "c2lnbmVk"}}
+    assert "extra_content" not in second
+
+
+def late(client: str) -> tuple[Client, Scripted]:
+    """A provider whose signature comes in the last fragment of a call."""
+    app, script = gateway("openai_chat")
+    fragments: list[dict[str, Any]] = [
+        {"index": 0, "id": "call_1x", "type": "function", "function": {"name": "tide", "arguments": '{"port":'}},
+        {"index": 0, "function": {"arguments": '"Bre'}},
+        {
+            "index": 0,
+            "function": {"arguments": 'st"}'},
+            "extra_content": {"google": {"thought_signature": "c2lnbmVk"}},
+        },
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [fragment]}}]} for fragment in fragments]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+    body = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+    script.add(RawResponse(headers={"content-type": "text/event-stream"}, body=body), "At six.")
+    return Client(app, client, "up_openai_chat/m", stream=True), script
+
+
+# Our own clients of the other dialects leave out thinking that nothing follows.
+@pytest.mark.parametrize("client", ["google", "native", "ollama", "openai_chat"])
+def test_a_signature_at_the_end_of_a_streamed_call_comes_back(client: str) -> None:
+    agent, script = late(client)
+    agent.follow(agent.send())
+    agent.send()
+    (call,) = json.loads(script.http[-1].body)["messages"][1]["tool_calls"]
+    assert call["extra_content"] == {"google": {"thought_signature": "c2lnbmVk"}}
+
+
+@pytest.mark.parametrize("client", ["anthropic", "bedrock", "openai_responses"])
+def test_a_signature_at_the_end_of_a_streamed_call_follows_the_call(client: str) -> None:
+    agent, _ = late(client)
+    call, carrier = agent.send().message.parts
+    assert isinstance(call, ToolCall)
+    assert isinstance(carrier, Thinking)
+    assert TAG in json.dumps(carrier.extra)

@@ -12,7 +12,7 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pa
 from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED
 from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, encode_state, state_of
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
-from dragoman.types import Notice, Part, Response, Text, Thinking, ToolCall
+from dragoman.types import Extra, Notice, Part, Response, Text, Thinking, ToolCall
 
 MAX_INLINE = 32 * 1024
 """Bytes of state in a tag, if there is a store for more."""
@@ -43,7 +43,7 @@ class AnswerTagger:
         self._next_index = parts_before
         self._waiting: dict[int, PartStarted] = {}
         """The starts of calls: what stands before a call is known at its end, or at its first fragment."""
-        self._started: dict[int, ToolCall] = {}
+        self._started: dict[int, tuple[ToolCall, Extra]] = {}
         """The calls whose fragments are passed on, with their tags."""
         self._has_text = parts_before > 0
 
@@ -98,18 +98,28 @@ class AnswerTagger:
             return ()
         call = ToolCall(id=started.id or "", name=started.name or "", extra=started.extra)
         before, tagged, _ = self._placement.place(call, self._state_of(call))
-        self._started[index] = call = replace(call, extra=tagged.extra if isinstance(tagged, ToolCall) else call.extra)
-        return [*self._whole(before), self._start(replace(started, extra=call.extra))]
+        extra = tagged.extra if isinstance(tagged, ToolCall) else call.extra
+        self._started[index] = call, extra
+        return [*self._whole(before), self._start(replace(started, extra=extra))]
 
     def _end(self, event: PartEnded) -> Iterable[Event]:
-        if (started := self._started.pop(event.index, None)) is not None and isinstance(event.part, ToolCall):
-            self.calls.append(event.part)
-            whole = replace(event.part, extra=started.extra)
-            return [replace(event, index=self._indexes.pop(event.index), part=whole)]
+        if event.index in self._started and isinstance(event.part, ToolCall):
+            return self._end_call(event, event.part)
         before, part, after = self._placement.place(event.part, self._state(event.part))
         events = [*self._whole(before), *self._release(event.index)]
         events.append(replace(event, index=self._indexes.pop(event.index, event.index), part=part))
         return [*events, *self._whole(after)]
+
+    def _end_call(self, event: PartEnded, call: ToolCall) -> Iterable[Event]:
+        """End a call whose fragments were sent. State that came after its start follows it."""
+        started, extra = self._started.pop(event.index)
+        late: tuple[Part, ...] = ()
+        if state_of(call) not in (None, state_of(started)):
+            late, tagged, _ = self._placement.place(call, self._state_of(call))
+            extra = tagged.extra if isinstance(tagged, ToolCall) else extra
+        self.calls.append(call)
+        ended = replace(event, index=self._indexes.pop(event.index), part=replace(call, extra=extra))
+        return [ended, *self._whole(late)]
 
     def _state(self, part: Part) -> PartState | None:
         state = self._state_of(part)

@@ -59,6 +59,8 @@ class ChatStreamEncoder:
         self._templates: dict[int, list[bytes]] = {}
         self._calls = 0
         self._started: dict[int, int] = {}
+        self._known: dict[int, JsonObject] = {}
+        """The fields that were sent at the start of a call."""
         """The index of a call whose fragments are written, by the index of its part."""
         self._streamed: set[int] = set()
         self._is_refused = False
@@ -109,7 +111,7 @@ class ChatStreamEncoder:
             return b""
         match part:
             case ToolCall() if event.index in self._started:
-                return b""
+                return self._call_ended(event.index, part)
             case ToolCall() if is_function_call(part):
                 return self._chunk({FUNCTION_CALL: encode_call(part)["function"]})
             case ToolCall():
@@ -127,8 +129,15 @@ class ChatStreamEncoder:
         call = encode_call(ToolCall(id=id, name=name, extra=event.extra))
         call["function"]["arguments"] = ""
         self._started[event.index] = self._calls
+        self._known[event.index] = wire_extra(event.extra, NAME)
         self._calls += 1
         return self._chunk({"tool_calls": [{"index": self._started[event.index], **call}]})
+
+    def _call_ended(self, index: int, call: ToolCall) -> bytes:
+        """The chunk with fields of a call that came after its start, such as a signature."""
+        known = self._known[index]
+        late = {key: value for key, value in wire_extra(call.extra, NAME).items() if known.get(key) != value}
+        return self._chunk({"tool_calls": [{"index": self._started[index], **late}]}) if late else b""
 
     def _text_ended(self, index: int, part: Text | Thinking) -> bytes:
         """The chunk with what is known only at the end: details, citations, and text that came without deltas."""
