@@ -256,7 +256,7 @@ def test_base64_is_read_url_safe_without_padding_and_in_lines(data: bytes) -> No
 
 @pytest.mark.parametrize("text", ["A", "a?b", "é", "data:image/png"])
 def test_what_is_not_base64_is_invalid(text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"^data must be base64: "):
+    with pytest.raises(InvalidRequest, match=r"^text: data must be base64: "):
         Image.from_base64(text, mime="image/png")
 
 

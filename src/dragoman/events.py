@@ -95,7 +95,6 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     usage: Usage = UNKNOWN_USAGE
     notices: tuple[Notice, ...] = ()
     service_tier: str | None = None
-    """The tier that the provider used."""
     other_choices: tuple[Choice, ...] = ()
     """The answers after the first, to a request with `n`; the events before are those of the first."""
 
@@ -131,6 +130,8 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
     """
+    if not hasattr(events, "__iter__"):
+        raise wrong_value("events", "a list of events", events)
     started, finished = _UNSTARTED, _UNFINISHED
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
@@ -174,6 +175,8 @@ def to_events(response: Response) -> list[Event]:
     >>> fold(to_events(fold([Finished(finish=Finish(reason="stop"))]))).finish.reason
     'stop'
     """
+    if not isinstance(response, Response):
+        raise wrong_value("response", "a Response", response)
     events: list[Event] = [Started(id=response.id, model=response.model, created=response.created)]
     for index, part in enumerate(response.message.parts):
         extra = part.extra if isinstance(part, Text | Thinking) else {}

@@ -45,6 +45,7 @@ from dragoman.types import (
     Verbosity,
     user,
 )
+from dragoman.types.checks import check_whole_number, naming
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.wires.dicts import SdkValue, is_foreign, is_message_dict, messages_from, read_system, read_tools, to_dict
 
@@ -173,6 +174,11 @@ def check_options(names: Iterable[str], /) -> None:
             raise InvalidRequest(unknown_name("option", name, known))
 
 
+def _parser(name: str, hint: Any) -> OutputType[Any]:
+    with naming(name):
+        return output_type_of(hint)
+
+
 def _refuse_stream(options: Mapping[str, Any]) -> None:
     if "stream" in options:
         hint = "call stream() or astream() for a stream, stream_extract() for a typed one"
@@ -194,6 +200,11 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
         return (prompt,)
     if isinstance(prompt, Part) or is_pil(prompt):
         return (user(prompt),)
+    with naming("prompt"):
+        return _read_prompt(prompt)
+
+
+def _read_prompt(prompt: Any) -> tuple[Message, ...]:
     items = _prompt_items(prompt)
     messages: list[Any] = [item for item in items if isinstance(item, Message) or is_message_dict(item)]
     if messages and len(messages) < len(items):
@@ -335,7 +346,7 @@ class Model:
     def extract(self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
         """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times."""
         with short_traceback:
-            plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
+            plan = self._extract(_parser("output_type", output_type), prompt, max_repairs, options)
             return self._registry.driver.run(plan).parsed
 
     @overload
@@ -351,7 +362,7 @@ class Model:
     ) -> Any:
         """As `extract`, async."""
         with short_traceback:
-            plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
+            plan = self._extract(_parser("output_type", output_type), prompt, max_repairs, options)
             return (await self._registry.driver.arun(plan)).parsed
 
     @overload
@@ -366,7 +377,7 @@ class Model:
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]:
         """A value of a type while it arrives."""
-        parser = output_type_of(output_type)
+        parser = _parser("output_type", output_type)
         plan = self._extract(parser, prompt, max_repairs, options, stream=True)
         return TypedStream(partial(self._registry.driver.iterate, plan), parser)
 
@@ -382,7 +393,7 @@ class Model:
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]:
         """As `stream_extract`, async."""
-        parser = output_type_of(output_type)
+        parser = _parser("output_type", output_type)
         results: list[Parsed[Any]] = []
         plan = self._extract(parser, prompt, max_repairs, options, stream=True)
         return AsyncTypedStream(partial(self._registry.driver.aiterate, plan, results.append), results, parser)
@@ -457,7 +468,8 @@ class Model:
         """The Request and the ChainOptions of a call: the model's own options, overridden by these."""
         fields, chain_options = self._merge_options(options) if options else self._defaults
         try:
-            return Request(messages=as_messages(prompt), stream=stream, **fields), chain_options
+            messages = as_messages(prompt)
+            return Request(messages=messages, stream=stream, **fields), chain_options
         except TypeError as error:
             check_options(options)
             raise InvalidRequest(str(error)) from error
@@ -500,9 +512,12 @@ class Model:
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else _tuple_of(str, "stop", stop)
         if (system := fields.get("system")) is not None and not isinstance(system, str):
-            fields["system"] = _tuple_of(Text, "system", read_system(system))
+            with naming("system"):
+                fields["system"] = _tuple_of(Text, "system", read_system(system))
         tools = fields.pop("tools", None)
-        fields["tools"] = definitions(read_tools(tools)) if tools else ()
+        if tools is not None:
+            with naming("tools"):
+                fields["tools"] = definitions(read_tools(tools)) if tools else ()
         return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
@@ -510,7 +525,7 @@ class Model:
         request, chain_options = self.request(prompt, **options)
         if output is None:
             return self.plan(request, chain_options)
-        parser = output_type_of(output)
+        parser = _parser("output", output)
         health, targets = self._registry.health, self._targets(chain_options)
         plan = typed.run(request, parser, targets, health, chain_options, max_repairs=max_repairs)
         return self._with_hooks(plan, request, targets)
@@ -533,6 +548,8 @@ class Model:
         return endpoints.count_or_estimate(request, self._targets(chain_options)[0], chain_options)
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
+        if dimensions is not None:
+            check_whole_number("dimensions", dimensions, least=1)
         return endpoints.embed(_as_texts(texts), dimensions, self.targets()[0], self._defaults[1])
 
 

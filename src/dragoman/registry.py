@@ -44,7 +44,7 @@ from dragoman.targets.model_families import any_host_of, apply_families, maker_o
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Identity, Target
-from dragoman.types.checks import wrong_value
+from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
 
 Spec: TypeAlias = str | Sequence[str]
 """The targets to call: a text, or a list of texts, which is a chain."""
@@ -66,11 +66,11 @@ def as_spec(spec: object, /) -> str:
     >>> as_spec(["groq/llama", "fast, demo/any"])
     'groq/llama,fast, demo/any'
     """
-    if isinstance(spec, str):
+    if isinstance(spec, str) and (spec.isascii() or is_encodable(spec)):
         return spec
     items = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
     for item in items:
-        if not isinstance(item, str):
+        if not isinstance(item, str) or not is_encodable(item):
             kind = type(item).__name__
             raise SetupError(f"spec must be a str such as 'groq/llama, demo/any', or a list of these, got {kind}")
     return ",".join(cast("Sequence[str]", items))
@@ -101,6 +101,12 @@ class Registry:
         observers: Iterable[Observer] = (),
         hooks: Hooks | Iterable[Hooks] | None = None,
     ) -> None:
+        if env is not None:
+            _check_env(env)
+        watchers = as_items("observers", observers, "a list of functions")
+        for observer in watchers:
+            if not callable(observer):
+                raise wrong_value("observers", "a list of functions", observer)
         self.env: Mapping[str, str] = os.environ if env is None else env
         if health is not None and health_policy is not None:
             raise SetupError("Registry takes health= or health_policy=, not both; pass Health(policy)")
@@ -109,7 +115,7 @@ class Registry:
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
         self.hooks = as_hooks(hooks)
         """The hooks of all its models."""
-        self.driver = Driver(self.transport, list(observers), fetcher=UrlFetcher(ca=ca))
+        self.driver = Driver(self.transport, list(watchers), fetcher=UrlFetcher(ca=ca))
         self._api_key = api_key if isinstance(api_key, str) else None
         self._credential = KeyFunction(api_key) if callable(api_key) else None
         self._base_url = base_url
@@ -143,6 +149,8 @@ class Registry:
         Model('groq/llama')
         """
         check_options(options)
+        if chain_options is not None and not isinstance(chain_options, ChainOptions):
+            raise wrong_value("chain_options", "ChainOptions or None", chain_options)
         chain_options = chain_options or ChainOptions()
         model = Model(self, as_spec(spec), chain_options=chain_options, options=options, hooks=as_hooks(hooks))
         model.targets()
@@ -180,6 +188,7 @@ class Registry:
         >>> Registry(env={}).load_env({"LLM_MODEL": "gpt-4"})
         {'model': SetupError('LLM_MODEL must be scheme://[token@]host[:port][/path]')}
         """
+        _check_env(env)
         errors: dict[str, SetupError] = {}
         for variable, dsn in dict(env).items():
             if variable.startswith(PREFIX) and variable != PREFIX:
@@ -220,7 +229,10 @@ class Registry:
         >>> registry.aliases()
         {'fast': 'groq/llama'}
         """
-        self._apply(read_config(tables, self._providers, aliases=self._aliases))
+        if not is_mapping(tables):
+            raise wrong_value("tables", "a dict of tables", tables)
+        with naming("tables"):
+            self._apply(read_config(tables, self._providers, aliases=self._aliases))
 
     def _apply(self, config: LibraryConfig) -> None:
         for provider in config.providers.values():
@@ -241,6 +253,8 @@ class Registry:
         >>> Registry(env={}).add_provider(name="box", like="vllm", base_url="http://box:8000/v1")
         Provider(box, wire=openai_chat, http://box:8000/v1)
         """
+        if provider is not None and not isinstance(provider, Provider):
+            raise wrong_value("provider", "a Provider", provider, "or pass its fields by their names")
         if provider is not None and "like" in fields:
             raise SetupError("add_provider takes a record or like=, not both")
         client = fields.get("http_client", None if provider is None else provider.http_client)
@@ -263,8 +277,8 @@ class Registry:
         >>> registry.target("box/m").base_url
         'https://box/v1'
         """
-        if not scheme or set(scheme) & set("+:/@, "):
-            raise SetupError(f"scheme must be a name without + : / @ , and blanks, got {scheme!r}")
+        if not is_text(scheme) or not scheme or set(scheme) & set("+:/@, "):
+            raise SetupError(f"scheme must be a name without + : / @ , and blanks, got {shown(scheme)}", param="scheme")
         self._schemes[scheme.lower()] = (
             self.provider(provider) if isinstance(provider, str) else check_provider(provider)
         )
@@ -299,8 +313,8 @@ class Registry:
         >>> registry.target("openai/m").capabilities.max_image_side
         32
         """
-        if not name.strip():
-            raise SetupError("name must be a provider or provider/model, got an empty text")
+        if not is_text(name) or not name.strip():
+            raise SetupError(f"name must be a provider or provider/model, got {shown(name)}", param="name")
         self._add_facts(name, make_facts(facts))
 
     # Lookup -----------------------------------------------------------------------------------------------------------
@@ -318,6 +332,8 @@ class Registry:
         names: dict[str, None] = {}
         self._expand(text, (), names, set())
         if connection is not None:
+            if not isinstance(connection, ConnectionOptions):
+                raise wrong_value("connection", "ConnectionOptions", connection)
             connection.check_providers(name.partition("/")[0] for name in names)
             return [self.target(name, connection=connection) for name in names]
         env = _ReadEnv(self.env)
@@ -433,6 +449,8 @@ class Registry:
         >>> Registry(env={}).provider("groq")
         Provider(groq, wire=openai_chat, https://api.groq.com/openai/v1)
         """
+        if not isinstance(name, str):
+            raise wrong_value("name", "the name of a provider", name)
         if name in self._invalid_dsns:
             return self._define(name, self._invalid_dsns[name])
         if name in self._providers:
@@ -442,7 +460,8 @@ class Registry:
             return self._define(name, self.env[variable])
         raise SetupError(
             f"unknown provider {name!r}: it is not registered, and {variable} is not set"
-            f"{did_you_mean(name, self._providers)}"
+            f"{did_you_mean(name, self._providers)}",
+            param="name",
         )
 
     def providers(self) -> list[str]:
@@ -543,3 +562,8 @@ class _ReadEnv(Mapping[str, str]):
 
 def _inside(path: tuple[str, ...]) -> str:
     return f" (in {' -> '.join(path)})" if path else ""
+
+
+def _check_env(env: object) -> None:
+    if not is_mapping(env) or not all(isinstance(name, str) for name in env):
+        raise wrong_value("env", "a dict of environment variables", env)

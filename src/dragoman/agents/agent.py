@@ -34,6 +34,7 @@ from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handle
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
 from dragoman.types import Message, Opaque, Request, Response, Text, Tool, ToolCall
+from dragoman.types.checks import naming
 from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
@@ -101,7 +102,8 @@ class Agent(Generic[T]):
         self._tools: tuple[ToolLike, ...] = tuple(one for one in tools if not isinstance(one, Opaque))
         self._provider_tools = tuple(one for one in tools if isinstance(one, Opaque))
         self._skills: tuple[Skill, ...] = _as_tuple("skills", options.get("skills"))
-        self._output_type: OutputType[T] | None = None if output is None or output is str else OutputType(output)
+        with naming("output"):
+            self._output_type: OutputType[T] | None = None if output is None or output is str else OutputType(output)
         budget = options.get("budget") or Budget()
         if budget.money is not None and budget.price is None:
             check_prices_installed()

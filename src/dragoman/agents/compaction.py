@@ -8,6 +8,7 @@ from dragoman import api
 from dragoman.models import Model
 from dragoman.schema.validate import shorten_middle
 from dragoman.types import SYSTEM_ROLES, Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from dragoman.types.checks import check_whole_number, wrong_value
 
 SUMMARY = "Summary of the conversation so far:\n\n"
 _INSTRUCTIONS = (
@@ -28,6 +29,9 @@ def compact(model: Model | str, *, keep: int = 10) -> "Compaction":
     >>> [message.text[:7] for message in asyncio.run(shorten([user(f"number {n}") for n in range(9)]))]
     ['Summary', 'number ', 'number ']
     """
+    check_whole_number("keep", keep)
+    if not isinstance(model, str | Model):
+        raise wrong_value("model", "a spec or a Model", model)
     return Compaction(api.model(model) if isinstance(model, str) else model, keep)
 
 

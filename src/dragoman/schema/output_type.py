@@ -14,6 +14,7 @@ from dragoman.schema.type_hints import name_of, unwrap_hint
 from dragoman.schema.unstrict import StrictConverter
 from dragoman.schema.validate import validate
 from dragoman.types import JsonObject
+from dragoman.types.checks import naming
 
 T = TypeVar("T")
 _MAX_REASONS = 10
@@ -25,7 +26,8 @@ def schema_of(hint: Any, /) -> JsonObject:
     >>> schema_of(bool)["properties"]
     {'value': {'type': 'boolean'}}
     """
-    return output_type_of(hint).schema
+    with naming("hint"):
+        return output_type_of(hint).schema
 
 
 def output_type_of(hint: Any, /) -> "OutputType[Any]":

@@ -19,6 +19,7 @@ from dragoman.targets.model_families import override
 from dragoman.targets.provider import Provider, clean_key, with_default_path, without_credentials
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
+from dragoman.types.checks import is_mapping, is_text, shown
 
 TABLES = ("providers", "aliases", "capabilities", "health")
 RENAMED = {
@@ -134,6 +135,8 @@ def check_provider(provider: Provider, path: str = "", /) -> Provider:
     >>> check_provider(Provider(name="own", wire="ollama", base_url="https://x"))
     Provider(own, wire=ollama, https://x)
     """
+    if not isinstance(provider, Provider):
+        raise SetupError(f"provider must be a Provider or its name, got {type(provider).__name__}", param="provider")
     if not provider.name or set(provider.name) & set("/, \t\n"):
         raise SetupError(f"name must be a provider's name without slash, comma and blank, got {provider.name!r}")
     if provider.wire not in wires.NAMES:
@@ -216,8 +219,10 @@ def check_alias(name: str, spec: object, /) -> tuple[str, str]:
     >>> check_alias(" fast ", "groq/llama")
     ('fast', 'groq/llama')
     """
-    if "/" in name or "," in name or not name.strip() or not name.isprintable():
-        raise SetupError(f"the name of an alias must be a text without slash, comma, line break, got {name!r}")
+    if not is_text(name) or "/" in name or "," in name or not name.strip() or not name.isprintable():
+        raise SetupError(
+            f"the name of an alias must be a text without slash, comma, line break, got {shown(name)}", param="name"
+        )
     if not isinstance(spec, str) or not all(element.strip() for element in spec.split(",")):
         raise SetupError(f"alias {name!r}: spec must be a str such as 'groq/llama, fast', without empty elements")
     return name.strip(), spec
@@ -280,7 +285,7 @@ def read_config(
     """
     if isinstance(config, str):
         config = decode_toml(config)
-    if not hasattr(config, "keys"):
+    if not is_mapping(config) or not all(isinstance(name, str) for name in config):
         raise SetupError(f"config must be a Path, a TOML text or its tables, got {type(config).__name__}")
     misspelled = [name for name in config if name not in TABLES and (name in RENAMED or did_you_mean(name, TABLES))]
     problems = [unknown_table(name, TABLES) for name in misspelled]

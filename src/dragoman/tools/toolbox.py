@@ -12,6 +12,7 @@ from dragoman.tools.decorator import TIMEOUT, Context, ToolLike, gather
 from dragoman.tools.executor import ToolRunner, execute
 from dragoman.tools.results import error_result
 from dragoman.types import Tool, ToolCall, ToolResult
+from dragoman.types.checks import naming, wrong_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,8 @@ class Toolbox:
     """
 
     def __init__(self, *tools: ToolLike | list[ToolLike], session: "McpSession | None" = None) -> None:
-        self.tools: tuple[Tool, ...] = gather(tools)
+        with naming("tools"):
+            self.tools: tuple[Tool, ...] = gather(tools)
         self._by_name = {tool.name: tool for tool in self.tools}
         self._session = session
 
@@ -50,10 +52,12 @@ class Toolbox:
 
     def execute(self, call: ToolCall | MalformedToolCall, /, *, data: Any = None) -> ToolResult:
         """Run a call and return its result. An error is a result, too."""
+        _check_call(call)
         return _driver().run(self._plan(call, data))
 
     async def aexecute(self, call: ToolCall | MalformedToolCall, /, *, data: Any = None) -> ToolResult:
         """Run a call and return its result, async. An error is a result, too."""
+        _check_call(call)
         return await _driver().arun(self._plan(call, data))
 
     def _plan(self, call: ToolCall | MalformedToolCall, data: Any) -> Plan[ToolResult]:
@@ -114,3 +118,8 @@ class Toolbox:
 
 def _driver() -> Driver:
     return Driver(make_transport())
+
+
+def _check_call(call: object) -> None:
+    if not isinstance(call, ToolCall | MalformedToolCall):
+        raise wrong_value("call", "a ToolCall", call)

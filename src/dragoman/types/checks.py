@@ -6,11 +6,12 @@ Only a value that fails the test comes here, to be converted or refused with an 
 
 import math
 from collections.abc import Collection, Mapping
+from types import TracebackType
 from typing import Any, TypeGuard
 
 from msgspec.structs import force_setattr
 
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, RequestError, SetupError
 
 _MAX_SHOWN = 40
 _MAX_BITS = 128
@@ -42,6 +43,30 @@ def shown(value: object, /) -> str:
     return type(value).__name__
 
 
+class naming:  # noqa: N801 - used like a function, as contextlib's are
+    """Adds the name of the caller's parameter to errors about what is inside of it.
+
+    >>> with naming("prompt"):
+    ...     raise wrong_value("parts", "a str", 3)
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: prompt: parts must be a str, got 3
+    """
+
+    def __init__(self, parameter: str) -> None:
+        self._parameter = parameter
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, RequestError | SetupError) and error.param != self._parameter:
+            prefix = "" if error.message.startswith(self._parameter) else f"{self._parameter}: "
+            error.annotate(message=f"{prefix}{error.message}", param=self._parameter)
+
+
 def as_text(parameter: str, value: object, hint: str = "", /) -> str:
     """The value as an exact str: JSON encoders refuse subclasses."""
     if not isinstance(value, str):
@@ -70,6 +95,28 @@ def as_items(parameter: str, value: Any, expected: str, hint: str = "", /) -> tu
     if isinstance(value, str | bytes | bytearray) or is_mapping(value) or not hasattr(value, "__iter__"):
         raise wrong_value(parameter, expected, value, hint)
     return tuple(value)
+
+
+def is_text(value: object, /) -> bool:
+    """Whether a value is a str, whatever its annotation says.
+
+    >>> is_text("a"), is_text(b"a")
+    (True, False)
+    """
+    return isinstance(value, str)
+
+
+def is_encodable(text: str, /) -> bool:
+    """Whether a text can be written as UTF-8: it has no half of a surrogate pair.
+
+    >>> is_encodable("\ud800")
+    False
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_mapping(value: object, /) -> TypeGuard[Mapping[Any, Any]]:

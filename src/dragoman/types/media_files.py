@@ -3,7 +3,7 @@
 from io import BytesIO
 from typing import Any, Protocol, TypeGuard
 
-from dragoman.types.checks import wrong_value
+from dragoman.types.checks import is_encodable, wrong_value
 
 UNKNOWN_TYPE = "application/octet-stream"
 _PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
@@ -19,7 +19,7 @@ def read_media(path: object, default: str | None = None, /) -> tuple[bytes, str,
 
     from dragoman.media.sniff import sniff
 
-    if not isinstance(path, str | Path) or "\0" in str(path):
+    if not isinstance(path, str | Path) or not str(path) or not is_encodable(str(path).replace("\0", "\ud800")):
         raise wrong_value("path", "a str or a Path", path)
     file = Path(path)
     try:

@@ -141,4 +141,7 @@ def tool_results(*results: ToolResult) -> Message:
     >>> tool_results(ToolResult(id="call_1", content="4.2 m")).role
     'tool'
     """
+    for result in results:
+        if not isinstance(result, ToolResult):
+            raise wrong_value("results", "ToolResult values", result)
     return Message(role="tool", parts=results)

@@ -16,6 +16,7 @@ from dragoman.types.checks import (
     as_text,
     check_flag,
     check_texts,
+    naming,
     set_extra,
     wrong_value,
 )
@@ -96,7 +97,9 @@ class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @classmethod
     def from_base64(cls, text: str, *, mime: str, detail: str | None = None) -> "Image":
-        return cls(data=decode_base64(as_text("text", text)), mime=mime, detail=detail)
+        with naming("text"):
+            data = decode_base64(as_text("text", text))
+        return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
     def from_data_url(cls, url: str, *, detail: str | None = None) -> "Image":

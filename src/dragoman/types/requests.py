@@ -162,7 +162,10 @@ def check_fields(request: Request, /) -> None:
         _set_stop(request)
     if type(request.tools) is not tuple or not all_are(request.tools, _TOOLS):
         _set_items(request, "tools", Tool | Opaque, "a list of Tool", "pass functions to the methods of a model")
-    if len(request.tools) > 1:
+    tools: Any = request.tools
+    if tools is None:
+        force_setattr(request, "tools", ())
+    elif len(tools) > 1:
         _check_tool_names(request.tools)
     if request.system is not None and type(request.system) is not str:
         _set_system(request)
@@ -170,6 +173,8 @@ def check_fields(request: Request, /) -> None:
         check_choice("schema_mode", request.schema_mode, ("native", "auto"))
     if request.reasoning is not None:
         check_reasoning(request.reasoning)
+    if request.extra or request.metadata:
+        _check_keys(request)
 
 
 _MESSAGES: frozenset[type] = frozenset({Message})
@@ -186,6 +191,15 @@ def _check_types(request: Request, types: tuple[type, ...]) -> bool:
         checked = {*(name for name, *_ in _RANGES), "logit_bias", "verbosity"}
         _KNOWN_TYPES[types] = any(getattr(request, name) is not None for name in checked)
     return True
+
+
+def _check_keys(request: Request) -> None:
+    for key in request.extra:
+        if type(key) is not str:
+            raise wrong_value("extra", "a dict with names of wires or providers", key)
+    for key, value in request.metadata.items():
+        if type(key) is not str or type(value) is not str:
+            raise wrong_value("metadata", "a dict of str", value if type(key) is str else key)
 
 
 def _check_values(request: Request) -> None:
