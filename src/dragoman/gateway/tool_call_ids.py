@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.events import PartEnded, PartStarted, StreamEvent
-from dragoman.types import Message, Part, Request, Response, ToolCall, ToolResult
+from dragoman.types import JsonObject, Message, Part, Request, Response, ToolCall, ToolResult
 
 HEADER = "x-dragoman-tool-ids"
 MAX_PAIRS = 64
@@ -81,7 +81,7 @@ class ToolCallIds:
         if isinstance(event, PartStarted) and event.id is not None:
             id = self._started[event.index] = self._new_id()
             self.new[id] = event.id
-            return replace(event, id=id)
+            return replace(event, id=id, extra=self._with_id(event.extra, event.id))
         if isinstance(event, PartEnded) and isinstance(event.part, ToolCall):
             return replace(event, part=self.replace_id(event.part, self._started.get(event.index)))
         return event
@@ -90,8 +90,10 @@ class ToolCallIds:
         """A call of the provider with an id of the gateway; a new one if its start had none."""
         id = id or self._new_id()
         self.new[id] = call.id
-        extra = {**call.extra, EXTRA: {"id": call.id}} if self._in_extra else call.extra
-        return replace(call, id=id, extra=extra)
+        return replace(call, id=id, extra=self._with_id(call.extra, call.id))
+
+    def _with_id(self, extra: JsonObject, id: str) -> JsonObject:
+        return {**extra, EXTRA: {"id": id}} if self._in_extra else extra
 
     def header(self) -> str | None:
         """All pairs that the next request of the conversation needs; None if there are none."""
