@@ -311,7 +311,7 @@ def text_of_document(document: Document, capabilities: Capabilities, /) -> str |
     """The text of a document to send in its place, because the target takes no documents of its type; else None.
 
     >>> text_of_document(Document(data=b"a,b", mime="text/csv", name="t.csv"), Capabilities(documents=False))
-    '[Document t.csv]\na,b'
+    '[Document t.csv]\\na,b'
     """
     mime = document.mime.partition(";")[0].strip().lower()
     is_taken = capabilities.documents and _is_allowed(mime, capabilities.allowed_document_types)
