@@ -260,7 +260,7 @@ class TestMessages:
                 content=(
                     Text(text="t"),
                     Image(data=b"png", mime="image/png"),
-                    Opaque(wire="anthropic", data=reference),
+                    Text(text="A tool that can be called now: x", extra={"anthropic.verbatim": {"block": reference}}),
                 ),
                 extra={"anthropic": cache},
             ),

@@ -19,6 +19,12 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
+from dragoman.wires.anthropic.client_tools import (
+    decode_client_tool,
+    decode_tool_reference,
+    own_block,
+    own_definition,
+)
 from dragoman.wires.anthropic.schema import (
     CALL_ID,
     CALL_ID_LENGTH,
@@ -42,6 +48,8 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
     """One block of a message."""
     match part:
+        case Text() if part.extra and (block := own_block(part)) is not None:
+            return block
         case Text():
             return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Thinking():
@@ -227,6 +235,8 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
 
 
 def _result_part(data: str | JsonObject, where: str) -> ResultPart:
+    if not isinstance(data, str) and data.get("type") == "tool_reference":
+        return decode_tool_reference(data) or Opaque(wire=NAME, data=data)
     part = decode_block(data, where)
     if isinstance(part, Text | Image | Document | Opaque):
         return part
@@ -237,6 +247,8 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     """The definition of a tool; the schema of a strict tool is adapted to what the API can enforce."""
     if isinstance(tool, Opaque):
         return tool.data
+    if tool.extra and (definition := own_definition(tool)) is not None:
+        return definition
     where = f"tool {tool.name}"
     schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
     if schema.get("type") != "object":
@@ -253,7 +265,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     """The mirror of `encode_tool`; a tool that runs at the provider becomes an Opaque."""
     if "input_schema" not in data:
-        return Opaque(wire=NAME, data=data)
+        return decode_client_tool(data) or Opaque(wire=NAME, data=data)
     fields, rest = read_fields(AnthropicTool, data, where)
     return Tool(
         name=fields.name,
