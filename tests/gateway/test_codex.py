@@ -198,6 +198,70 @@ def test_a_token_count_has_the_stored_conversation() -> None:
     assert unknown.status == 400
 
 
+# Conversations --------------------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_keeps_the_items_of_its_requests() -> None:
+    simulator = ClaudeSimulator("4.2 m", "Yes.", model="claude-sonnet-5")
+    app = app_before(simulator)
+    created = json.loads(send(app, "/v1/conversations", {"items": HISTORY[:1], "metadata": {"port": "Brest"}}).body)
+    assert (created["object"], created["metadata"]) == ("conversation", {"port": "Brest"})
+    body = {"model": simulator.spec, "conversation": created["id"], "reasoning": {"effort": "high"}}
+    first = json.loads(send(app, "/v1/responses", {**body, "input": "At Brest."}).body)
+    assert first["conversation"] == {"id": created["id"]}
+    again = {**body, "conversation": {"id": created["id"]}, "store": False, "stream": True}
+    assert send(app, "/v1/responses", {**again, "input": [{"role": "user", "content": "Sure?"}]}).status == 200
+    assert (simulator.refusals, simulator.losses) == ([], [])
+    texts = [message["content"] for message in json.loads(simulator.bodies[1])["messages"] if message["role"] == "user"]
+    assert [json.dumps(text).count("Sure?") for text in texts][-1] == 1
+    page = json.loads(get(app, f"/v1/conversations/{created['id']}/items?order=asc").body)
+    kinds = [item.get("role") or item["type"] for item in page["data"]]
+    assert kinds == ["user", "user", "reasoning", "assistant", "user", "reasoning", "assistant"]
+    assert len({item["id"] for item in page["data"]}) == 7
+    unknown = send(app, "/v1/responses", {**body, "conversation": "conv_unknown", "input": "hello"})
+    assert unknown.status == 404
+    both = send(app, "/v1/responses", {**body, "previous_response_id": first["id"], "input": "hello"})
+    assert both.status == 400
+
+
+def test_a_conversation_and_its_items_can_be_changed() -> None:
+    app = app_of()
+    path = f"/v1/conversations/{json.loads(send(app, '/v1/conversations', {}).body)['id']}"
+    added = json.loads(send(app, f"{path}/items", {"items": HISTORY}).body)
+    first, second = (item["id"] for item in added["data"])
+    assert json.loads(send(app, path, {"metadata": {"a": "b"}}).body)["metadata"] == {"a": "b"}
+    assert json.loads(get(app, f"{path}/items/{first}").body)["content"] == "How high is the tide?"
+    assert get(app, f"{path}/items/none").status == 404
+    assert see(app, HttpRequest(method="DELETE", path=f"{path}/items/{first}")).status == 200
+    assert [item["id"] for item in json.loads(get(app, f"{path}/items").body)["data"]] == [second]
+    assert json.loads(see(app, HttpRequest(method="DELETE", path=path)).body)["deleted"]
+    assert get(app, path).status == 404
+    assert see(app, HttpRequest(method="DELETE", path=path)).status == 404
+    assert send(app, f"{path}/items", {"items": HISTORY}).status == 404
+    wrong: list[Any] = [{"items": 7}, {"items": [7]}, {"items": [{}] * 21}, {"metadata": 7}]
+    for body in wrong:
+        assert send(app, "/v1/conversations", body).status == 400
+
+
+def test_no_key_sees_the_conversation_of_another_key() -> None:
+    alice, bob = new_key(), new_key()
+    app = app_of(KEYS.format(alice[1], bob[1]))
+    owner, other = {"authorization": f"Bearer {alice[0]}"}, {"authorization": f"Bearer {bob[0]}"}
+    id = json.loads(send(app, "/v1/conversations", {"items": HISTORY}, **owner).body)["id"]
+    path = f"/v1/conversations/{id}"
+    item = json.loads(get(app, f"{path}/items", **owner).body)["first_id"]
+    for place in (path, f"{path}/items", f"{path}/items/{item}"):
+        assert get(app, place, **other).status == 404
+        assert get(app, place, **owner).status == 200
+    changes: list[tuple[str, Any]] = [(path, {"metadata": {}}), (f"{path}/items", {"items": HISTORY})]
+    for place, body in changes:
+        assert send(app, place, body, **other).status == 404
+    request = {"model": "demo/any", "input": "hello", "conversation": id}
+    assert send(app, "/v1/responses", request, **other).status == 404
+    assert see(app, HttpRequest(method="DELETE", path=path, headers=other)).status == 404
+    assert get(app, path, **owner).status == 200
+
+
 # WebSocket ------------------------------------------------------------------------------------------------------------
 
 

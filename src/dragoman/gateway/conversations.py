@@ -43,14 +43,14 @@ class ConversationStore:
 
     async def load(self, owner: str | None, id: str, /) -> ConversationState | None:
         """The state of a conversation; None if nothing is stored."""
-        entry = await self._store.read(_store_key("session", owner, id))
+        entry = await self._store.read(store_key("session", owner, id))
         return None if entry is None else _decode(entry.value)
 
     async def update(
         self, owner: str | None, id: str, new: ConversationState, /, *, before: ConversationState | None
     ) -> ConversationState:
         """Merge the state after a request into the stored one; `before` is what the request had loaded."""
-        key = _store_key("session", owner, id)
+        key = store_key("session", owner, id)
         for _ in range(MAX_SWAPS):
             entry = await self._store.read(key)
             state = new if entry is None else self._merge(_decode(entry.value), new, before)
@@ -83,18 +83,18 @@ class ResponseStore:
 
     async def save(self, owner: str | None, id: str, response: StoredResponse, /, *, items: Sequence[str] = ()) -> None:
         """Store a response. `items` are the ids of its items that do not name it."""
-        await self._store.write(_store_key("response", owner, id), dump(response), ttl=self._ttl, expects=ANY)
+        await self._store.write(store_key("response", owner, id), dump(response), ttl=self._ttl, expects=ANY)
         for item in items:
-            await self._store.write(_store_key("item", owner, item), id.encode(), ttl=self._ttl, expects=ANY)
+            await self._store.write(store_key("item", owner, item), id.encode(), ttl=self._ttl, expects=ANY)
 
     async def response_of_item(self, owner: str | None, item: str, /) -> str | None:
         """The id of the response that has this item; None if it is unknown."""
-        entry = await self._store.read(_store_key("item", owner, item))
+        entry = await self._store.read(store_key("item", owner, item))
         return None if entry is None else entry.value.decode()
 
     async def load(self, owner: str | None, id: str, /) -> StoredResponse | None:
         """A stored response; None if the owner has none with this id."""
-        entry = await self._store.read(_store_key("response", owner, id))
+        entry = await self._store.read(store_key("response", owner, id))
         if entry is None:
             return None
         # Version 0.1 called the notice kind "info" "told".
@@ -102,12 +102,13 @@ class ResponseStore:
 
     async def delete(self, owner: str | None, id: str, /) -> bool:
         """Delete a response; False if there was none."""
-        return await self._store.delete(_store_key("response", owner, id))
+        return await self._store.delete(store_key("response", owner, id))
 
 
 _decode = msgspec.json.Decoder(ConversationState).decode
 
 
-def _store_key(kind: str, owner: str | None, id: str) -> str:
+def store_key(kind: str, owner: str | None, id: str) -> str:
+    """The key of what an owner stored under an id: nobody else can have it."""
     # Clients choose ids of any length and with any character; a digest has neither problem.
     return f"{kind}:{blake2b(msgspec.json.encode((owner, id)), digest_size=24).hexdigest()}"

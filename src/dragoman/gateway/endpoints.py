@@ -24,6 +24,7 @@ from dragoman.wires.common.server_endpoints import (
     EndpointRequest,
     EndpointResult,
     FetchResponse,
+    ItemListQuery,
     ListModels,
     ShowModel,
     StaticDocument,
@@ -60,6 +61,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             if not await runtime.responses.delete(context.owner, id):
                 raise NotStored(f"no stored response {id[:200]!r}")
             return None
+        case ItemListQuery():
+            return await runtime.item_lists.run(context.owner, endpoint_request)
         case StaticDocument():
             return None
 

@@ -24,7 +24,7 @@ from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.conversations import ConversationState
-from dragoman.gateway.errors import UnknownPreviousResponse
+from dragoman.gateway.errors import NotStored, UnknownPreviousResponse
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
@@ -38,7 +38,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Finish, JsonObject, Message, Notice, Request, Response, Tool, Usage
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
-from dragoman.wires.common.server_endpoints import StoredResponseQuery
+from dragoman.wires.common.server_endpoints import StoredConversations, StoredResponseQuery
 from dragoman.wires.native.schema import NAME as NATIVE
 
 MAX_ID = 128
@@ -59,6 +59,7 @@ class RequestContext:
 
     __slots__ = (
         "_chain",
+        "_own_items",
         "_stored",
         "_tags",
         "choice",
@@ -110,6 +111,8 @@ class RequestContext:
         self.is_stored = False
         """Whether `store_conversation` has something to store."""
         self._stored = NOT_STORED
+        self._own_items: list[JsonObject] = []
+        """The items of the request itself, if it continues a list of items."""
         self._tags: RequestTags | None = None
         self._chain: Chain | None = None
 
@@ -161,7 +164,8 @@ class RequestContext:
         self.request = request
         if any(message.role == "assistant" for message in request.messages):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
-        self.is_stored = self.conversation_id is not None or self._stored.store
+        is_listed = self._stored.item_list is not None
+        self.is_stored = self.conversation_id is not None or self._stored.store or is_listed
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
         """The tier never goes down, and the target of the conversation comes first."""
@@ -180,11 +184,8 @@ class RequestContext:
             return request
         self.response_id = stored_conversations.PREFIX + secrets.token_hex(24)
         self._stored, request = stored_conversations.split(request, self.http.body)
-        if self._stored.references:
-            items = {id: await self._load_item(id) for id in self._stored.references}
-            self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items))
-            _, request = cast("Wire", self.wire).server.decode_request(self.http)
-            self._stored, request = stored_conversations.split(request, self.http.body)
+        if self._stored.references or self._stored.item_list is not None:
+            request = await self._insert_items()
         self.notices += self._stored.notices
         if (field := self._stored.needs_own_wire) is not None:
             self._keep_own_wire(field)
@@ -194,6 +195,21 @@ class RequestContext:
         if previous is None:
             raise UnknownPreviousResponse(f"previous_response_id must be the id of a stored response, got {id[:200]!r}")
         return stored_conversations.join(previous, request)
+
+    async def _insert_items(self) -> Request:
+        """The request with the items of its conversation and those that it refers to."""
+        wire, query = cast("Wire", self.wire), self._stored
+        stored_conversations = cast("StoredConversations", wire.stored_conversations)
+        before: list[JsonObject] = []
+        if query.item_list is not None:
+            before = (await self.runtime.item_lists.load(self.owner, query.item_list)).items
+        known = {item.get("id"): item for item in before}
+        items = {id: known.get(id) or await self._load_item(id) for id in query.references}
+        self._own_items = stored_conversations.own_items(self.http.body)
+        self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items, before))
+        _, request = wire.server.decode_request(self.http)
+        self._stored, request = stored_conversations.split(request, self.http.body)
+        return request
 
     async def _load_item(self, id: str) -> JsonObject:
         """A stored item by its id."""
@@ -295,6 +311,12 @@ class RequestContext:
             except StoreDown:
                 why = "the store is down, so the response is not stored"
                 notices += (Notice(kind="dropped", what="store", why=why),)
+        if (list_id := self._stored.item_list) is not None and stored_conversations is not None:
+            try:
+                output = stored_conversations.items(stored_conversations.record(self.request, response))
+                await runtime.item_lists.append(self.owner, list_id, [*self._own_items, *output])
+            except (StoreDown, NotStored, InvalidRequest) as error:
+                notices += (Notice(kind="dropped", what="conversation", why=f"not stored: {error}"),)
         return notices
 
     async def keep_state(self, tagger: AnswerTagger, /, *, is_finished: bool) -> tuple[Notice, ...]:

@@ -60,12 +60,12 @@ def test_a_target_is_asked_for_a_summary() -> None:
 
 
 def test_without_tools_the_calls_become_text() -> None:
-    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+    thought: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
     call = {"type": "function_call", "call_id": "c1", "name": "tide", "arguments": '{"port":"Brest"}'}
     result = {"type": "function_call_output", "call_id": "c1", "output": "4.2 m"}
     image = {"type": "input_image", "image_url": "https://example.org/a.png"}
     seen = {"type": "image_generation_call", "id": "ig_1", "result": "iVBORw0KGgo=", "output_format": "png"}
-    items = [{"role": "user", "content": [image]}, thought, call, seen, result, thought]
+    items: list[Any] = [{"role": "user", "content": [image]}, thought, call, seen, result, thought]
     request = HOOKS.summary_request(compact({"model": "m", "input": items}))
     assert [message.role for message in request.messages] == ["user", "assistant", "user", "user"]
     assert isinstance(request.messages[0].parts[0], Image)

@@ -526,6 +526,7 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
         "safety_identifier": None,
         "store": True,
         "completed_at": None,
+        "conversation": None,
         "frequency_penalty": 0.0,
         "presence_penalty": 0.0,
         "service_tier": "default",

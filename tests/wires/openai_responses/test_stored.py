@@ -9,7 +9,16 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import Finish, Message, Response, Text, ToolCall, ToolResult, assistant, system, tool_results, user
-from dragoman.wires.common.server_endpoints import CancelResponse, DropResponse, FetchResponse, StoredResponse
+from dragoman.wires.common.server_endpoints import (
+    CancelResponse,
+    DropResponse,
+    FetchResponse,
+    ItemListQuery,
+    Route,
+    StoredItems,
+    StoredResponse,
+    path_parameters,
+)
 from dragoman.wires.openai_responses.item_lists import Page, input_items, output_items, whole_number
 from dragoman.wires.openai_responses.previous_response import PreviousResponse
 
@@ -101,8 +110,69 @@ def test_references_are_found_and_replaced() -> None:
     query, _ = HOOKS.split(request, body)
     assert (query.references, query.needs_own_wire) == (("msg_1", "msg_2"), "prompt")
     item = {"type": "message", "role": "assistant", "content": "4.2 m"}
-    inserted = json.loads(HOOKS.insert_items(body, {"msg_1": item}))
+    inserted = json.loads(HOOKS.insert_items(body, {"msg_1": item}, []))
     assert inserted["input"] == [item, *input[1:]]
+
+
+# Conversations --------------------------------------------------------------------------------------------------------
+
+ITEMS = StoredItems(id="conv_1", created=1, items=[{"id": "msg_1"}, {"id": "msg_2"}])
+
+
+def conversation(method: str, tail: str = "", body: Any = None) -> tuple[ItemListQuery, Any]:
+    """What a request asks for, and the answer if these items are stored."""
+    pattern = "/v1/conversations" + tail.replace("conv_1", "{id}").replace("msg_1", "{item}")
+    found = endpoint(pattern, method)
+    data = b"" if body is None else json.dumps(body).encode()
+    query = found.decode(HttpRequest(method=method, path=f"/v1/conversations{tail}", body=data))
+    return query, json.loads(found.encode(query, ITEMS).body)
+
+
+def test_each_path_of_a_conversation_says_what_it_wants() -> None:
+    assert conversation("POST") == (
+        ItemListQuery("create"),
+        {"id": "conv_1", "object": "conversation", "created_at": 1, "metadata": {}},
+    )
+    query, _ = conversation("POST", body={"items": [{"role": "user"}], "metadata": {"a": "b"}})
+    assert (query.items, query.metadata) == (({"role": "user"},), {"a": "b"})
+    assert conversation("GET", "/conv_1")[0] == ItemListQuery("fetch", "conv_1")
+    assert conversation("POST", "/conv_1", {"metadata": {"a": "b"}})[0].metadata == {"a": "b"}
+    assert conversation("DELETE", "/conv_1")[1]["deleted"]
+    assert [item["id"] for item in conversation("GET", "/conv_1/items")[1]["data"]] == ["msg_2", "msg_1"]
+    query, added = conversation("POST", "/conv_1/items", {"items": [{"role": "user"}]})
+    assert (query.action, added["data"], added["last_id"]) == ("add", [{"id": "msg_2"}], "msg_2")
+    assert conversation("POST", "/conv_1/items", {})[1]["first_id"] == ""
+    assert conversation("GET", "/conv_1/items/msg_1") == (ItemListQuery("fetch", "conv_1", "msg_1"), {"id": "msg_1"})
+    assert conversation("DELETE", "/conv_1/items/msg_1")[0].action == "remove"
+
+
+WRONG: list[Any] = [{"items": 7}, {"items": [7]}, {"items": [{}] * 21}, {"metadata": 7}]
+
+
+@pytest.mark.parametrize("body", WRONG)
+def test_a_wrong_conversation_is_refused(body: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        conversation("POST", body=body)
+
+
+@pytest.mark.parametrize("value", ["conv_1", {"id": "conv_1"}])
+def test_a_request_names_its_conversation(value: Any) -> None:
+    body = json.dumps({"model": "m", "input": "hi", "conversation": value}).encode()
+    _, request = WIRE.server.decode_request(HttpRequest(method="POST", path="/", body=body))
+    query, request = HOOKS.split(request, body)
+    assert query.item_list == "conv_1"
+    assert json.loads(WIRE.server.encode_body(RESPONSE, request).body)["conversation"] == {"id": "conv_1"}
+    assert HOOKS.own_items(body) == [{"type": "message", "role": "user", "content": "hi"}]
+    assert json.loads(HOOKS.insert_items(body, {}, ITEMS.items))["input"][:2] == ITEMS.items
+    assert HOOKS.own_items(b'{"model":"m"}') == []
+
+
+def test_a_conversation_excludes_a_previous_response() -> None:
+    body = b'{"model":"m","input":"hi","conversation":"conv_1","previous_response_id":"resp_1"}'
+    _, request = WIRE.server.decode_request(HttpRequest(method="POST", path="/", body=body))
+    with pytest.raises(InvalidRequest, match="conversation must be left out"):
+        HOOKS.split(request, body)
+    assert path_parameters(Route(method="GET", path="/a/{id}"), get("/b")) == ()
 
 
 def test_the_time_of_completion_is_noted() -> None:

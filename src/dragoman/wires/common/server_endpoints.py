@@ -6,7 +6,7 @@ gateway computes the result, whose type the docstring of the endpoint request na
 
 import re
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -84,6 +84,28 @@ class DropResponse(msgspec.Struct, frozen=True):
     id: str
 
 
+class ItemListQuery(msgspec.Struct, frozen=True):
+    """Create, read or change a list of items that requests continue from. The result is a `StoredItems`."""
+
+    action: Literal["create", "fetch", "update", "drop", "add", "remove"]
+    id: str = ""
+    item: str = ""
+    """The id of one item."""
+    items: tuple[JsonObject, ...] = ()
+    metadata: JsonObject | None = None
+    options: Any = None
+    """What `encode` needs to know."""
+
+
+class StoredItems(msgspec.Struct, frozen=True, kw_only=True):
+    """A list of items that a server stores."""
+
+    id: str
+    created: int
+    metadata: JsonObject = {}
+    items: list[JsonObject] = []
+
+
 class StaticDocument(msgspec.Struct, frozen=True):
     """Return a document that never changes, such as a version or an API description. The result is None."""
 
@@ -105,9 +127,17 @@ class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EndpointRequest: TypeAlias = (
-    ListModels | ShowModel | CountTokens | Embed | FetchResponse | CancelResponse | DropResponse | StaticDocument
+    ListModels
+    | ShowModel
+    | CountTokens
+    | Embed
+    | FetchResponse
+    | CancelResponse
+    | DropResponse
+    | ItemListQuery
+    | StaticDocument
 )
-EndpointResult: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | StoredResponse | None
+EndpointResult: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | StoredResponse | StoredItems | None
 
 
 class ServerEndpoint(msgspec.Struct, frozen=True):
@@ -130,6 +160,8 @@ class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What a request wants of stored responses: which one it continues from, and whether its own is stored."""
 
     previous_id: str | None = None
+    item_list: str | None = None
+    """The id of the list of items that the request continues, and that its own items are added to."""
     references: tuple[str, ...] = ()
     """The ids of stored items that stand for themselves in the request."""
     store: bool = False
@@ -156,8 +188,12 @@ class StoredConversations(Protocol):
         """The items of a stored response."""
         ...
 
-    def insert_items(self, body: bytes, items: dict[str, JsonObject], /) -> bytes:
-        """The body of a request with stored items in place of the references to them."""
+    def own_items(self, body: bytes, /) -> list[JsonObject]:
+        """The items of a request, without references."""
+        ...
+
+    def insert_items(self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /) -> bytes:
+        """The body of a request with stored items before its own, and in place of the references to them."""
         ...
 
     def note_completed(self, request: Request, at: int, /) -> None:
@@ -211,6 +247,18 @@ def json_response(body: JsonObject, /) -> HttpResponse:
     b'{"version":"1"}'
     """
     return HttpResponse(body=encode_json(body))
+
+
+def path_parameters(route: Route, http: HttpRequest, /) -> tuple[str, ...]:
+    """The values of all parameters in a route's path.
+
+    >>> route = Route(method="GET", path="/v1/a/{id}/items/{item}")
+    >>> path_parameters(route, HttpRequest(method="GET", path="/v1/a/1/items/2"))
+    ('1', '2')
+    """
+    pattern = re.sub(r"\\\{\w+\\\}", "(.+)", re.escape(route.path))
+    match = re.fullmatch(pattern, http.path.partition("?")[0])
+    return tuple(map(unquote, match.groups())) if match else ()
 
 
 def path_parameter(route: Route, http: HttpRequest, /) -> str:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.errors import InvalidRequest
 from dragoman.types import JsonObject, Message, Notice, Opaque, Part, Request, Response, ToolCall, ToolResult
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import system_texts
@@ -19,11 +21,11 @@ from dragoman.wires.openai_responses.client_tools import (
 )
 from dragoman.wires.openai_responses.item_lists import output_items
 from dragoman.wires.openai_responses.parts import decode_tools
-from dragoman.wires.openai_responses.request_echo import ECHO, read_echo
+from dragoman.wires.openai_responses.request_echo import ECHO, conversation_id, read_echo
 from dragoman.wires.openai_responses.schema import NAME, OWN_ITEM
 from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result, item_kind
 
-_FIELDS = frozenset({"background", "previous_response_id", "store"})
+_FIELDS = frozenset({"background", "conversation", "previous_response_id", "store"})
 _NO_BACKGROUND = Notice(
     kind="changed", what="background", why=f"{NAME}: not supported; the response is returned at once and stored"
 )
@@ -40,7 +42,11 @@ class PreviousResponse:
         previous = extra.get("previous_response_id")
         rest = make_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
         others = {name: data for name, data in request.extra.items() if name != NAME}
+        conversation = extra.get("conversation")
+        if conversation is not None and previous is not None:
+            raise InvalidRequest("conversation must be left out with previous_response_id", param="conversation")
         query = StoredResponseQuery(
+            item_list=conversation_id(conversation),
             previous_id=previous if isinstance(previous, str) else None,
             references=tuple(dict.fromkeys(_references(request))),
             store=extra.get("store") is not False,
@@ -56,10 +62,13 @@ class PreviousResponse:
     def items(self, stored: StoredResponse, /) -> list[JsonObject]:
         return output_items(stored)
 
-    def insert_items(self, body: bytes, items: dict[str, JsonObject], /) -> bytes:
+    def own_items(self, body: bytes, /) -> list[JsonObject]:
+        return [item for item in _input(msgspec.json.decode(body, type=JsonObject)) if not _is_reference(item)]
+
+    def insert_items(self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /) -> bytes:
         data = msgspec.json.decode(body, type=JsonObject)
-        data["input"] = [items.get(item.get("id"), item) if _is_reference(item) else item for item in data["input"]]
-        return encode_json(data)
+        own = [items.get(str(item.get("id")), item) if _is_reference(item) else item for item in _input(data)]
+        return encode_json({**data, "input": [*before, *own]})
 
     def note_completed(self, request: Request, at: int, /) -> None:
         """Only the gateway has a clock; the fields that the response repeats belong to this request alone."""
@@ -88,6 +97,11 @@ class PreviousResponse:
         parts = tuple(tools.restore(part) if isinstance(part, ToolCall) else part for part in response.message.parts)
         response = replace(response, message=replace(response.message, parts=parts))
         return StoredResponse(messages=(*system, *request.messages, response.message), response=response, request=echo)
+
+
+def _input(data: JsonObject) -> list[JsonObject]:
+    input: Any = data.get("input")
+    return [{"type": "message", "role": "user", "content": input}] if isinstance(input, str) else input or []
 
 
 def _references(request: Request) -> Iterator[str]:

@@ -16,6 +16,7 @@ ECHO = f"{NAME}.echo{VERBATIM}"
 ECHO_DEFAULTS: JsonObject = {
     "background": False,
     "completed_at": None,
+    "conversation": None,
     "frequency_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
@@ -57,9 +58,17 @@ def read_echo(body: bytes) -> JsonObject:
     if echo.get("service_tier") == "auto":
         del echo["service_tier"]  # the tier that was used, not the one that was requested
     echo.pop("completed_at", None)
+    if (id := conversation_id(echo.pop("conversation", None))) is not None:
+        echo["conversation"] = {"id": id}
     if is_list(tools := echo.get("tools")):
         echo["tools"] = [_without_secrets(tool) for tool in tools]
     return echo
+
+
+def conversation_id(value: Any) -> str | None:
+    """The id of a conversation: a text, or the member of an object."""
+    id = value.get("id") if is_object(value) else value
+    return id if isinstance(id, str) else None
 
 
 def _without_secrets(tool: JsonObject) -> JsonObject:

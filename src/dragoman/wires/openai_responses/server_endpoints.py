@@ -15,6 +15,7 @@ from dragoman.wires.common.server_endpoints import (
     json_response,
     path_parameter,
 )
+from dragoman.wires.openai_responses.conversation_endpoints import CONVERSATION_ENDPOINTS
 from dragoman.wires.openai_responses.item_lists import Page, input_items, whole_number
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
 
@@ -68,4 +69,5 @@ SERVER_ENDPOINTS = (
         OpenAIResponsesServer().decode_request,
         lambda count: {"object": "response.input_tokens", "input_tokens": count},
     ),
+    *CONVERSATION_ENDPOINTS,
 )
