@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from openai.types.responses import (
     ResponseApplyPatchToolCall,
     ResponseCustomToolCall,
@@ -308,6 +309,18 @@ def test_additional_tools_keep_their_place_and_are_offered_elsewhere() -> None:
     assert foreign["system"] == "Be brief."
     assert foreign["messages"] == [{"role": "user", "content": "hi"}]
     assert [tool["name"] for tool in foreign["tools"]] == ["apply_patch"]
+
+
+def test_a_server_that_knows_only_functions_gets_functions() -> None:
+    """Other servers with this wire refuse what they do not know (seen 2026-08 with Codex)."""
+    plain = replace(OWN, quirks=replace(OWN.quirks, client_tools=False))
+    item = {"type": "additional_tools", "role": "developer", "tools": [{"type": "shell"}]}
+    body = sent(decoded(item, *LOOP, tools=[SEARCH]), plain)
+    assert {tool["type"] for tool in body["tools"]} == {"function"}
+    assert [tool["name"] for tool in body["tools"]] == ["tool_search", "shell", "crm__find", "crm__run", "apply_patch"]
+    kinds = {item["type"] for item in body["input"]}
+    assert kinds == {"message", "function_call", "function_call_output"}
+    assert "namespace" not in json.dumps(body["input"])
 
 
 # Names ----------------------------------------------------------------------------------------------------------------

@@ -154,6 +154,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A prompt of empty text may stand beside a system prompt, where the wire has no such message otherwise."""
     accepts_unknown_fields: bool = True
     """Fields of the wire that the vocabulary does not have may be sent, from `extra`."""
+    client_tools: bool = True
+    """Knows the tools of its wire that the client runs, besides functions; False to send them as functions."""
     reasoning_replay_fields: tuple[str, ...] | None = None
     """The fields in which earlier thinking is sent back; None is the field in which it came."""
     calls_need_reasoning: bool = False

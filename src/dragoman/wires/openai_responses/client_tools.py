@@ -12,12 +12,13 @@ A tool may also be defined inside the input, by an `additional_tools` item or th
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.events import arguments_text, parse_history_arguments
-from dragoman.types import JsonObject, Message, Opaque, Tool, ToolCall, ToolResult, is_list, is_object
+from dragoman.types import JsonObject, Message, Opaque, Part, Request, Tool, ToolCall, ToolResult, is_list, is_object
 from dragoman.wires.common.extra import CHANGED, VERBATIM, make_extra, wire_extra
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import invalid_field, missing_field
@@ -29,6 +30,7 @@ MAX_NAME = 64
 """Characters of a function's name at most providers."""
 _NOT_ALLOWED = r"[^A-Za-z0-9_-]"
 
+P = TypeVar("P", bound=Part | Tool)
 _TEXT: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer"}
 
@@ -230,6 +232,23 @@ def encode_definitions(
             definitions.append({**namespace, "tools": [definition]})
         head = namespace
     return definitions
+
+
+def as_functions(request: Request) -> Request:
+    """The request with functions only, and calls of functions, for servers that know nothing else."""
+    messages = tuple(
+        replace(message, parts=tuple(map(_as_function, message.parts)))
+        for message in request.messages
+        if item_of_message(message) is None
+    )
+    tools = tuple(_as_function(tool) for tool in request.tools)
+    return replace(request, messages=messages, tools=tools)
+
+
+def _as_function(value: P) -> P:
+    if not isinstance(value, Tool | ToolCall | ToolResult) or COVERED not in value.extra:
+        return value
+    return replace(value, extra={wire: data for wire, data in value.extra.items() if wire != COVERED})
 
 
 # Tools that the input defines -----------------------------------------------------------------------------------------

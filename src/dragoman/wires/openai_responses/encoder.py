@@ -31,7 +31,7 @@ from dragoman.wires.common.options import (
     tools_and_choice,
     why_not_strict,
 )
-from dragoman.wires.openai_responses.client_tools import encode_definitions
+from dragoman.wires.openai_responses.client_tools import as_functions, encode_definitions
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.schema import (
@@ -49,6 +49,8 @@ _MERGED = ("text", "reasoning", "include")
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
     notes = NoticeCollector(NAME, strict=request.strict)
+    if not target.quirks.client_tools:
+        request = as_functions(request)
     extra = body_extra(request, target, notes)
     if not request.stream:
         extra.pop("stream_options", None)
