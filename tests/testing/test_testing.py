@@ -41,6 +41,7 @@ from dragoman.testing import (
 from dragoman.testing.script import base_path
 
 CALL = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
+OTHER_CALL = ToolCall(id="call_2", name="tide", arguments={"port": "Brest"})
 PORT = {"type": "object", "properties": {"port": {"type": "string"}}}
 TIDE = Tool(name="tide", description="The tide", parameters=PORT)
 EVERY_WIRE = pytest.mark.parametrize("wire", wires.NAMES)
@@ -50,7 +51,7 @@ EVERY_WIRE = pytest.mark.parametrize("wire", wires.NAMES)
 
 @EVERY_WIRE
 def test_a_script_speaks_every_wire(wire: str) -> None:
-    script = Scripted("Hello.", CALL, (CALL, CALL), assistant("Bye."), Overloaded("busy"))
+    script = Scripted("Hello.", CALL, (CALL, OTHER_CALL), assistant("Bye."), Overloaded("busy"))
     model = script.model(wire, retries=0)
     assert model.generate("hi").text == "Hello."
     assert model.generate("hi", tools=[TIDE]).tool_calls[0].arguments == {"port": "Brest"}
