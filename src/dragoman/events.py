@@ -120,7 +120,6 @@ StreamEvent: TypeAlias = Event | Restarted
 
 
 _UNSTARTED = Started()
-_TEXT_STARTED = PartStarted(index=0, kind="text")
 _UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
 
 
@@ -416,13 +415,6 @@ class Assembler:
         index = self._begin(kind_of(part), part.extra if isinstance(part, Text | Thinking) else {})
         self._push(PartEnded(index=index, part=part))
 
-    def add_whole_text(self, started: Started, text: str, finish: Finish) -> None:
-        """Queue a whole answer that is one text."""
-        self.count_characters(len(text))
-        self._started = self._finished = True
-        delta, ended = PartDelta(index=0, text=text), PartEnded(index=0, part=Text(text=text))
-        self._queue += (started, _TEXT_STARTED, delta, ended, self._finished_event(finish))
-
     def add_call_fragment(
         self, key: object, *, id: str | None = None, name: str | None = None, text: str | None = None
     ) -> None:
@@ -506,17 +498,17 @@ class Assembler:
             finish = msgspec.structs.replace(finish, reason="tool_calls")
         elif self._shown is not None and not self._ids and finish.reason == "tool_calls":
             finish = msgspec.structs.replace(finish, reason="stop")
-        self._push(self._finished_event(finish))
-        self._finished = True
-
-    def _finished_event(self, finish: Finish) -> Finished:
-        return Finished(
-            finish=finish,
-            usage=self.usage or UNKNOWN_USAGE,
-            notices=tuple(self.notices),
-            service_tier=self.service_tier,
-            other_choices=self.other_choices,
+        usage = self.usage or UNKNOWN_USAGE
+        self._push(
+            Finished(
+                finish=finish,
+                usage=usage,
+                notices=tuple(self.notices),
+                service_tier=self.service_tier,
+                other_choices=self.other_choices,
+            )
         )
+        self._finished = True
 
     def _begin(self, kind: PartKind, extra: Extra, *, id: str | None = None, name: str | None = None) -> int:
         if not self._started:

@@ -521,7 +521,8 @@ class Model:
         return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
-        _refuse_stream(options)
+        if options:
+            _refuse_stream(options)
         request, chain_options = self.request(prompt, **options)
         if output is None:
             return self.plan(request, chain_options)

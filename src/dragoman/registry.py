@@ -321,7 +321,7 @@ class Registry:
 
     def targets(self, spec: Spec, *, connection: ConnectionOptions | None = None) -> list[Target]:
         """The targets of a spec in order, without duplicates."""
-        text = as_spec(spec)
+        text = spec if isinstance(spec, str) else as_spec(spec)
         resolved = self._resolved  # a definition in another thread replaces it
         if connection is None and (known := resolved.get(text)) is not None:
             for variable, value in known[1]:

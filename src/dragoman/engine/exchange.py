@@ -121,8 +121,11 @@ def _decode(http_response: HttpResponse, output: OutputPlan, target: Target, cli
         raise client.decode_error(http_response, http_response.body)
     if len(http_response.body) > MAX_BODY:
         raise TooLarge(f"the answer is larger than {MAX_BODY} bytes")
-    events = client.decode_body(http_response.body, output.request, target)
-    response = fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
+    body = http_response.body
+    if output.tool is None:
+        response = client.decode_response(body, output.request, target)
+    else:
+        response = fold(ToolOutputDecoder(output).feed(client.decode_body(body, output.request, target)))
     if response.is_empty and is_empty_response(response, output.request):
         raise _empty(response)
     return response

@@ -154,7 +154,7 @@ class Health:
         """Whether a request may use a target now: `healthy`, as the one probe after a cooldown, or None if not."""
         while True:
             old = self._store.read(target)
-            if old.is_healthy:
+            if old.state == "healthy":
                 return "healthy"
             ends_at = old.lease if old.state == "probing" else old.until
             if ends_at is not None and now < ends_at:
@@ -188,7 +188,8 @@ class Health:
         while True:
             old = self._store.read(target)
             seconds = old.last_latency if latency is None else latency
-            new = replace(old, last_latency=seconds) if old.is_disabled else TargetHealth(last_latency=seconds)
+            is_disabled = old.state == "cooldown" and old.is_disabled
+            new = replace(old, last_latency=seconds) if is_disabled else TargetHealth(last_latency=seconds)
             if new == old or self._store.swap(target, old, new):
                 return
 

@@ -129,9 +129,9 @@ class Driver:
             case Read():
                 return effect.exchange.handle.read(effect.timeout)
             case Send():
-                if resources.are_open:
+                if resources.handle is not None:
                     resources.close()
-                return self.transport.send(resources.stoppable(effect))
+                return self.transport.send(effect if resources.stopper is None else resources.stoppable(effect))
             case Observe():
                 log_observation(effect.what)
                 return notify(self.observers, effect.what) if self.observers else None
@@ -163,7 +163,7 @@ class Driver:
             case Read():
                 return await effect.exchange.handle.aread(effect.timeout)
             case Send():
-                if resources.are_open:
+                if resources.handle is not None:
                     await resources.aclose()
                 return await self.transport.asend(effect)
             case Observe():
@@ -203,31 +203,31 @@ class Driver:
 class _Resources:
     """The open resources of a plan: an exchange, closed by the next request or wait, and jobs, closed at its end."""
 
-    _handle: Handle | None = None
+    handle: Handle | None = None
     _jobs: Jobs | None = None
     _ajobs: AsyncJobs | None = None
 
-    _stopper: Stopper | None
+    stopper: Stopper | None
 
     @property
     def are_open(self) -> bool:
-        return self._handle is not None or self._jobs is not None or self._ajobs is not None
+        return self.handle is not None or self._jobs is not None or self._ajobs is not None
 
     def stoppable(self, effect: E) -> E:
-        return effect if self._stopper is None else replace(effect, stopper=self._stopper)
+        return effect if self.stopper is None else replace(effect, stopper=self.stopper)
 
     def sleep(self, seconds: float) -> None:
-        if self._stopper is None:
+        if self.stopper is None:
             time.sleep(seconds)
         else:
             woken = threading.Event()
-            self._stopper.attach(woken.set)
+            self.stopper.attach(woken.set)
             woken.wait(seconds)
-            self._stopper.detach()
+            self.stopper.detach()
 
     def next_result(self, group: JobGroup) -> Any:
-        if self._stopper is not None:
-            self._stopper.attach(group.handle.interrupt)
+        if self.stopper is not None:
+            self.stopper.attach(group.handle.interrupt)
         return group.handle.next()
 
     @property
@@ -241,27 +241,27 @@ class _Resources:
         return self._ajobs
 
     def keep(self, exchange: Exchange) -> Exchange:
-        self._handle = exchange.handle
+        self.handle = exchange.handle
         return exchange
 
     def finish(self) -> None:
-        handle, self._handle = self._handle, None
+        handle, self.handle = self.handle, None
         if handle is not None:
             handle.finish()
 
     async def afinish(self) -> None:
-        handle = self._handle
+        handle = self.handle
         if handle is not None:
             await handle.afinish()
-        self._handle = None
+        self.handle = None
 
     def close(self) -> None:
-        handle, self._handle = self._handle, None
+        handle, self.handle = self.handle, None
         if handle is not None:
             handle.close()
 
     async def aclose(self) -> None:
-        handle, self._handle = self._handle, None
+        handle, self.handle = self.handle, None
         if handle is not None:
             await handle.aclose()
 
@@ -288,7 +288,7 @@ class _Execution(_Resources, Generic[T]):
     def __init__(self, driver: Driver, plan: Plan[T], stopper: Stopper | None = None) -> None:
         self._driver = driver
         self._plan = plan
-        self._stopper = stopper
+        self.stopper = stopper
 
     def advance(self) -> Emit | None:
         answer, error = None, None
@@ -296,7 +296,7 @@ class _Execution(_Resources, Generic[T]):
             try:
                 effect = self._plan.send(answer) if error is None else self._plan.throw(error)
             except StopIteration as stop:
-                if self._handle is not None:
+                if self.handle is not None:
                     self.finish()
                 self.result = stop.value
                 return None
@@ -307,8 +307,8 @@ class _Execution(_Resources, Generic[T]):
                 answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
-            if self._stopper is not None and self._stopper.is_stopped:
-                raise self._stopper.error from error
+            if self.stopper is not None and self.stopper.is_stopped:
+                raise self.stopper.error from error
 
     async def aadvance(self) -> Emit | None:
         answer, error = None, None

@@ -100,6 +100,10 @@ class ClientHalf(Protocol):
         """The events of a whole response body; `target` says how the server differs from its wire."""
         ...
 
+    def decode_response(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> Response:
+        """The response of a whole body: what `fold` makes of its events."""
+        ...
+
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
         """The exception for an error response."""
         ...

@@ -1,21 +1,22 @@
 """Plain requests and answers take a short way, with the same result as the long one."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.errors import DragomanError
-from dragoman.events import Assembler, Event
+from dragoman.events import fold
 from dragoman.targets.providers import PROVIDERS
-from dragoman.targets.target import Target
-from dragoman.types import Message, Request, Text, assistant, user
-from dragoman.wires.openai_chat import decoder, encoder
-from dragoman.wires.openai_chat.decoder import ChatDecoder
-from dragoman.wires.openai_chat.schema import ChatChunk
+from dragoman.targets.target import Quirks, Target
+from dragoman.types import Message, Request, Response, Text, assistant, user
+from dragoman.wires.openai_chat import encoder, plain
+from dragoman.wires.openai_chat.plain import decode_plain
 
 WIRE = wires.get("openai_chat")
 PLAIN: dict[str, Any] = {
@@ -28,25 +29,9 @@ PLAIN: dict[str, Any] = {
 }
 
 
-class LongDecoder(ChatDecoder):
-    """Takes no body for a plain one."""
-
-    def _read_plain(self, chunk: ChatChunk) -> bool:
-        return False
-
-
-def in_the_long_way(body: bytes, request: Request) -> list[Event] | str:
-    decoder = LongDecoder(request)
+def result(work: Callable[[], Response]) -> Response | str:
     try:
-        decoder.read_body(body)
-    except DragomanError as error:
-        return f"{type(error).__name__}: {error}"
-    return decoder.out.take()
-
-
-def decoded(body: bytes, request: Request) -> list[Event] | str:
-    try:
-        return WIRE.client.decode_body(body, request)
+        return work()
     except DragomanError as error:
         return f"{type(error).__name__}: {error}"
 
@@ -83,6 +68,7 @@ BODY_FIELDS: dict[str, Any] = {
     ],
     "error": [None, {"message": "boom"}],
     "citations": [None, ["https://x"]],
+    "service_tier": [None, "default", 7],
 }
 
 
@@ -99,25 +85,29 @@ def test_both_ways_to_read_a_body_are_the_same(
     one = {"index": 0, "finish_reason": "stop", **choice, "message": {"role": "assistant", "content": "Hi.", **message}}
     other = {"index": 1, "message": {"content": "Ho."}, "finish_reason": "stop"}
     data = json.dumps({**PLAIN, **body, "choices": [one, other][:choices]}).encode()
-    for request in (Request(messages=(user("hi"),)), Request(messages=(user("A long story. " * 1000),))):
-        assert decoded(data, request) == in_the_long_way(data, request)
+    client, target = WIRE.client, PROVIDERS["openai"].target("m")
+    for request in (Request(messages=(user("hi"),)), Request(messages=(user("A long story. " * 1000),)), None):
+        for to in (target, replace(target, quirks=Quirks(think_tags=True)), None):
+            short = result(lambda: client.decode_response(data, request, to))  # noqa: B023 - called at once
+            assert short == result(lambda: fold(client.decode_body(data, request, to)))  # noqa: B023
 
 
-def test_a_plain_body_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(ChatDecoder, "_read_whole")
-    assert len(WIRE.client.decode_body(json.dumps(PLAIN).encode())) == 5
-    with pytest.raises(AttributeError):
-        WIRE.client.decode_body(json.dumps({**PLAIN, "choices": []}).encode())
+def test_a_plain_body_takes_the_short_way() -> None:
+    assert decode_plain(json.dumps(PLAIN).encode(), Request(), None) is not None
+    assert decode_plain(b"{", Request(), None) is None
 
 
-def test_a_plain_text_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Small(Assembler):
-        def __init__(self, *, calls_before: int = 0) -> None:
-            super().__init__(calls_before=calls_before, limit=2)
+def test_a_text_that_is_too_long_takes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "MAX_RESPONSE", 2)
+    assert decode_plain(json.dumps(PLAIN).encode(), Request(), None) is None
 
-    monkeypatch.setattr(decoder, "Assembler", Small)
-    with pytest.raises(DragomanError, match="more than 2 characters"):
-        WIRE.client.decode_body(json.dumps(PLAIN).encode())
+
+def test_think_tags_are_read_in_the_long_way() -> None:
+    message = {"role": "assistant", "content": "<think>Hm.</think>Hi."}
+    body = {**PLAIN, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    target = replace(PROVIDERS["openai"].target("m"), quirks=Quirks(think_tags=True))
+    response = WIRE.client.decode_response(json.dumps(body).encode(), Request(), target)
+    assert (response.thinking, response.text) == ("Hm.", "Hi.")
 
 
 REQUESTS = {
@@ -153,7 +143,7 @@ def test_both_ways_to_write_a_request_are_the_same_for_every_provider(
         if provider.wire == "openai_chat"
     ]
     short = [WIRE.client.encode_request(REQUESTS[name], target) for target in targets]
-    monkeypatch.setattr(encoder, "_NO_OPTIONS", None)
+    monkeypatch.setattr(plain, "_NO_OPTIONS", None)
     assert short == [WIRE.client.encode_request(REQUESTS[name], target) for target in targets]
     assert len(short) > 10
 

@@ -10,11 +10,11 @@ from typing import Protocol
 import msgspec
 
 from dragoman.errors import DragomanError, Malformed, ProviderError, Truncated, Unsupported
-from dragoman.events import Assembler, Event
+from dragoman.events import Assembler, Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
-from dragoman.types import Extra, JsonObject, Opaque, Request, Text, Tool, ToolResult, Usage
+from dragoman.types import Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.wires.common.notices import NoticeCollector
@@ -124,6 +124,7 @@ class WireClient:
         framing: Callable[[], FrameDecoder] = SseDecoder,
         decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
         thinking_extra: Extra | None = None,
+        decode_plain: Callable[[bytes, Request | None, Target | None], Response | None] | None = None,
     ) -> None:
         self._encode_request = encode_request
         self.encode_result = encode_result
@@ -134,6 +135,8 @@ class WireClient:
         self._framing = framing
         self._thinking_extra = thinking_extra
         """The extra of thinking in `<think>` tags; None if texts of this wire are never split."""
+        self._decode_plain = decode_plain
+        """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
         check_capabilities(request, target)
@@ -153,6 +156,11 @@ class WireClient:
             _add_usage(error, decoder.out)
             raise
         return decoder.out.take()
+
+    def decode_response(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> Response:
+        if self._decode_plain is not None and (plain := self._decode_plain(body, request, target)) is not None:
+            return plain
+        return fold(self.decode_body(body, request, target))
 
     def stream_decoder(self, request: Request | None = None, target: Target | None = None, /) -> FramedStreamDecoder:
         return FramedStreamDecoder(self._framing(), self._decoder(request, target))

@@ -5,11 +5,10 @@ report shows it: no text has so few tokens.
 """
 
 import re
-from collections.abc import Iterable
 
 from dragoman.errors import Truncated
 from dragoman.events import Assembler
-from dragoman.types import Notice, Request, Text, ToolResult
+from dragoman.types import Notice, Request, Text, ToolResult, Usage
 
 LEAST_LENGTH = 2048
 """Characters below which a prompt fits into every context."""
@@ -24,30 +23,37 @@ def is_longer(request: Request, tokens: int, /, *, least: int = LEAST_LENGTH) ->
     >>> is_longer(Request(system="A story of ships and tides. " * 1000), 1000)
     True
     """
-    length = sum(map(len, _texts(request)))
+    system = request.system
+    length = len(system) if isinstance(system, str) else sum(len(text.text) for text in system) if system else 0
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, _WITH_TEXT):
+                length += len(part.text)
     if length <= least or length // _CHARACTERS_PER_TOKEN <= tokens:
         return False
     # A token may be a long run of one character.
     return len(re.sub(_REPETITION, r"\1", "".join(_texts(request)))) // _CHARACTERS_PER_TOKEN > tokens
 
 
-def _texts(request: Request) -> Iterable[str]:
-    if request.system is not None:
-        yield request.system if isinstance(request.system, str) else "".join(text.text for text in request.system)
+def _texts(request: Request) -> list[str]:
+    system = request.system
+    texts = [system] if isinstance(system, str) else [text.text for text in system or ()]
     for message in request.messages:
-        for part in message.parts:
-            if isinstance(part, _WITH_TEXT):
-                yield part.text
+        texts += [part.text for part in message.parts if isinstance(part, _WITH_TEXT)]
+    return texts
+
+
+def is_cut_prompt(request: Request, usage: Usage, /) -> bool:
+    """Whether the reported usage shows that the prompt was cut."""
+    # Some servers do not count cached tokens as input.
+    return usage.input is not None and is_longer(request, usage.input + (usage.cache_read or 0))
 
 
 def note_cut_prompt(out: Assembler, request: Request | None, wire: str, /) -> None:
     """Add a notice if the reported usage shows that the prompt was cut; `strict` makes it an error."""
     usage = out.usage
-    if request is None or usage is None or usage.input is None:
-        return
-    # Some servers do not count cached tokens as input.
-    tokens = usage.input + (usage.cache_read or 0)
-    if is_longer(request, tokens):
+    if request is not None and usage is not None and is_cut_prompt(request, usage):
+        tokens = (usage.input or 0) + (usage.cache_read or 0)
         report_cut_prompt(out, request, f"{wire}: it read only {tokens} tokens of the prompt; shorten the prompt")
 
 

@@ -6,6 +6,7 @@ from dragoman.wires.openai_chat.decoder import ChatDecoder
 from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
 from dragoman.wires.openai_chat.endpoints import ENDPOINTS
 from dragoman.wires.openai_chat.messages import encode_result
+from dragoman.wires.openai_chat.plain import decode_plain
 from dragoman.wires.openai_chat.schema import NAME
 from dragoman.wires.openai_chat.server import OpenAIChatServer
 from dragoman.wires.openai_chat.server_endpoints import SERVER_ENDPOINTS
@@ -18,6 +19,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=ChatDecoder,
+        decode_plain=decode_plain,
         thinking_extra={NAME: {"fields": ["reasoning_content"]}},
     ),
     server=OpenAIChatServer(),

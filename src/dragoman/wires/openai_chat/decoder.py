@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.errors import InvalidRequest, Malformed, ProviderError
-from dragoman.events import Assembler, Started, fold
+from dragoman.events import Assembler, fold
 from dragoman.types import (
     Choice,
     Finish,
@@ -61,7 +61,6 @@ from dragoman.wires.openai_chat.tool_calls import ToolCallJoiner
 
 _CHUNK = msgspec.json.Decoder(ChatChunk, strict=False)
 _MEMBERS = msgspec.json.Decoder(JsonObject)
-_NO_CHOICE = ChatChoice()
 _JOINED = ("text", "summary", "data", "transcript")
 """Members of reasoning details and audio that come in pieces; the others are whole in each chunk."""
 
@@ -89,9 +88,7 @@ class ChatDecoder:
         self._template = DeltaTemplate()
 
     def read_body(self, body: bytes) -> None:
-        chunk = decode_json(_CHUNK, body)
-        if not self._read_plain(chunk):
-            self._read_whole(chunk, body)
+        self._read_whole(decode_json(_CHUNK, body), body)
 
     def read_frame(self, frame: Frame) -> None:
         if (piece := self._template.piece(frame)) is not None:
@@ -141,31 +138,6 @@ class ChatDecoder:
             raise Malformed(f"{NAME}: the body has no choices")
         self._read(chunk, _message)
         self._end()
-
-    def _read_plain(self, chunk: ChatChunk) -> bool:
-        """Read a body with one text and a known end, as most are, in a short way; False if it is another one."""
-        choice = chunk.choices[0] if chunk.choices is not None and len(chunk.choices) == 1 else _NO_CHOICE
-        message, reason = choice.message, FINISH_REASONS.get(choice.finish_reason or "")
-        if message is None or reason is None or type(message.content) is not str or not message.content:
-            return False
-        if (
-            message.tool_calls or message.annotations or message.refusal or message.images or message.audio
-            or message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details
-            or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
-            or choice.index or choice.error or chunk.error or chunk.object == "error"
-            or chunk.citations or chunk.search_results or self.out.text_splitter is not None
-        ):  # fmt: skip
-            return False
-        if chunk.usage is not None:
-            self.out.usage = read_usage(chunk.usage)
-        if type(chunk.service_tier) is str:
-            self.out.service_tier = chunk.service_tier
-        note_cut_prompt(self.out, self._request, NAME)
-        started = Started(
-            id=str(chunk.id or "") or None, model=chunk.model or None, created=to_timestamp(chunk.created)
-        )
-        self.out.add_whole_text(started, message.content, Finish(reason=reason, raw=choice.finish_reason))
-        return True
 
     def _read(self, chunk: ChatChunk, message_of: Callable[[ChatChoice], ChatMessage | None]) -> None:
         if chunk.usage is not None:

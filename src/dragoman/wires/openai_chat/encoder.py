@@ -4,8 +4,6 @@ Servers differ in the names of fields and in what they accept; `Target.quirks` s
 into `extra` wins over the encoder's own field for the same thing, whatever name it has (`SAME_CONCEPT`).
 """
 
-from operator import attrgetter
-
 import msgspec
 
 from dragoman.http import HttpRequest
@@ -31,22 +29,21 @@ from dragoman.wires.common.options import (
     tools_and_choice,
     why_not_strict,
 )
-from dragoman.wires.openai_chat.messages import encode_messages, encode_plain
+from dragoman.wires.openai_chat.messages import encode_messages
 from dragoman.wires.openai_chat.parts import encode_tool
+from dragoman.wires.openai_chat.plain import encode_plain
 from dragoman.wires.openai_chat.schema import NAME, OWN_TIERS, RARE_FIELDS, REASONING_OPTIONS, SAME_CONCEPT
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
 PATH = "/chat/completions"
-_OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in ("messages", "system")))
-_NO_OPTIONS = _OPTIONS(Request())
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
     notes = NoticeCollector(NAME, strict=request.strict)
-    if _OPTIONS(request) == _NO_OPTIONS and (messages := encode_plain(request)) is not None:
+    if (messages := encode_plain(request)) is not None:
         return post_request(target, PATH, {"model": target.model, "messages": messages}, notes)
     extra = body_extra(request, target, notes)
     stream_options = extra.pop("stream_options", None)

@@ -56,19 +56,6 @@ def encode_messages(request: Request, target: Target, notes: NoticeCollector) ->
     return messages if target.quirks.user_after_tool else list(_with_assistant_between(messages, notes))
 
 
-def encode_plain(request: Request) -> list[JsonObject] | None:
-    """The messages if each is one text of the user, as most are: they need no repair. None for others."""
-    if not (request.system is None or type(request.system) is str):
-        return None
-    messages: list[JsonObject] = [] if request.system is None else [{"role": "system", "content": request.system}]
-    for message in request.messages:
-        part = message.parts[0] if len(message.parts) == 1 else None
-        if message.role != "user" or type(part) is not Text or part.extra or message.extra:
-            return None
-        messages.append({"role": "user", "content": part.text})
-    return messages
-
-
 def encode_result(result: ToolResult) -> JsonObject:
     """The message with the result of one call, without its images and documents."""
     parts = [

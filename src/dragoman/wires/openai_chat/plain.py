@@ -1,0 +1,67 @@
+"""Requests and responses that are only text, as most are: a short way, with the same result as the long one.
+
+A call waits for the network, and afterwards its code is no longer in the caches of the processor. So the cost of a call
+depends on how many functions it runs through. `tests/wires/openai_chat/test_plain.py` compares both ways.
+"""
+
+from operator import attrgetter
+
+import msgspec
+
+from dragoman.events import MAX_RESPONSE
+from dragoman.targets.target import Target
+from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, Response, Text
+from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
+from dragoman.wires.common.prompt_size import is_cut_prompt
+from dragoman.wires.openai_chat.schema import FINISH_REASONS, ChatChoice, ChatChunk, read_usage
+
+_BODY = msgspec.json.Decoder(ChatChunk, strict=False)
+_NO_CHOICE = ChatChoice()
+_OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in ("messages", "system")))
+_NO_OPTIONS = _OPTIONS(Request())
+
+
+def encode_plain(request: Request) -> list[JsonObject] | None:
+    """The messages of a request without options, if each is one text of the user: they need no repair. Else None."""
+    if _OPTIONS(request) != _NO_OPTIONS or not (request.system is None or type(request.system) is str):
+        return None
+    messages: list[JsonObject] = [] if request.system is None else [{"role": "system", "content": request.system}]
+    for message in request.messages:
+        part = message.parts[0] if len(message.parts) == 1 else None
+        if message.role != "user" or type(part) is not Text or part.extra or message.extra:
+            return None
+        messages.append({"role": "user", "content": part.text})
+    return messages
+
+
+def decode_plain(body: bytes, request: Request | None, target: Target | None, /) -> Response | None:
+    """The response of a body with one text and a known end; None for any other body."""
+    try:
+        chunk = _BODY.decode(body)
+    except DECODE_ERRORS:
+        return None
+    choice = chunk.choices[0] if chunk.choices is not None and len(chunk.choices) == 1 else _NO_CHOICE
+    message, reason = choice.message, FINISH_REASONS.get(choice.finish_reason or "")
+    if message is None or reason is None or type(message.content) is not str or not message.content:
+        return None
+    if (
+        message.tool_calls or message.annotations or message.refusal or message.images or message.audio
+        or message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details
+        or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
+        or choice.index or choice.error or chunk.error or chunk.object == "error"
+        or chunk.citations or chunk.search_results or len(message.content) > MAX_RESPONSE
+        or (target is not None and target.quirks.think_tags)
+    ):  # fmt: skip
+        return None
+    usage = UNKNOWN_USAGE if chunk.usage is None else read_usage(chunk.usage)
+    if request is not None and is_cut_prompt(request, usage):
+        return None
+    return Response(
+        id=str(chunk.id or "") or None,
+        model=chunk.model or None,
+        created=to_timestamp(chunk.created),
+        message=Message(role="assistant", parts=(Text(text=message.content),)),
+        finish=Finish(reason=reason, raw=choice.finish_reason),
+        usage=usage,
+        service_tier=chunk.service_tier if type(chunk.service_tier) is str else None,
+    )
