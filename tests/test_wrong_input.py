@@ -7,12 +7,10 @@ from dragoman import DragomanError
 from tests.support import wrong_input
 from tests.support.wrong_input import Case
 
-WITH_OPTIONS = ("generate", "explain", "Registry().model", "Model().stream")
-
 
 @pytest.mark.parametrize("case", [*wrong_input.cases()], ids=lambda case: case.name)
 def test_a_wrong_value_is_an_error_that_names_its_parameter(case: Case) -> None:
-    options = wrong_input.OPTIONS if case.name in WITH_OPTIONS else []
+    options = wrong_input.OPTIONS.get(case.name, [])
     problems = [
         f"{parameter}={label}: {problem}"
         for parameter in (*case.parameters, *options)

@@ -22,6 +22,7 @@ from dragoman import (
     assistant,
     user,
 )
+from dragoman.agents.agent import AgentOptions
 from dragoman.models import CallOptions
 
 NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -64,7 +65,14 @@ WRONG: dict[str, Callable[[], Any]] = {
     "set": lambda: {1},
 }
 
-OPTIONS = sorted(CallOptions.__annotations__)
+OPTIONS = {
+    **dict.fromkeys(
+        ("generate", "explain", "Registry().model", "Model().stream", "Agent().run"),
+        sorted(CallOptions.__annotations__),
+    ),
+    "Agent": sorted(AgentOptions.__annotations__),
+}
+"""By function: the names of its options."""
 
 MODEL = "demo/any"
 RESPONSE = Response(message=assistant("hi"), finish=Finish(reason="stop"))

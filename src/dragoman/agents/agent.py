@@ -100,6 +100,9 @@ class Agent(Generic[T]):
         self._options = options
         tools = _as_tuple("tools", read_tools(options.get("tools")))
         self._tools: tuple[ToolLike, ...] = tuple(one for one in tools if not isinstance(one, Opaque))
+        with naming("tools"):
+            # Toolboxes were checked when they were made.
+            gather([one for one in self._tools if not isinstance(one, HasTools)])
         self._provider_tools = tuple(one for one in tools if isinstance(one, Opaque))
         self._skills: tuple[Skill, ...] = _as_tuple("skills", options.get("skills"))
         with naming("output"):
@@ -201,7 +204,8 @@ class Agent(Generic[T]):
         options = self._options
         request_tools = [one for one in request.tools if isinstance(one, Tool)]
         provider_tools = (*(one for one in request.tools if isinstance(one, Opaque)), *self._provider_tools)
-        tools = gather([*request_tools, *self._tools, *self._skills])
+        with naming("tools"):
+            tools = gather([*request_tools, *self._tools, *self._skills])
         extra_tools, terminal = self._terminal(tools)
         tools = gather([*tools, *extra_tools])
         for one in tools:

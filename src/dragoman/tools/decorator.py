@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
+from math import isfinite
 from types import NoneType
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
 
@@ -19,7 +20,7 @@ from dragoman.schema.to_value import decode_arguments
 from dragoman.schema.type_hints import hints_of, unwrap_hint
 from dragoman.schema.validate import validate
 from dragoman.tools.docstrings import parse_docstring
-from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
+from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list, is_object
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -315,11 +316,26 @@ def check_definition(tool: Tool, /) -> None:
         reason = f"{tool.name}: parameters must be a schema of type 'object', got {schema['type']!r}"
         raise InvalidTool(reason, param="tools")
     try:
-        problem = _schema_problem(msgspec.json.encode(schema))
+        encoded = msgspec.json.encode(schema)
+        if msgspec.json.decode(encoded) != schema and (wrong := _not_json(schema)) is not None:
+            raise InvalidTool(f"{tool.name}: parameters must be JSON, got {wrong} in them", param="tools")
+        problem = _schema_problem(encoded)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise InvalidTool(f"{tool.name}: parameters must be JSON: {error}", param="tools") from error
     if problem is not None:
         raise InvalidTool(f"{tool.name}: {problem}", param="tools")
+
+
+def _not_json(value: object) -> str | None:
+    """What JSON cannot express in a value and an encoder would change silently."""
+    if isinstance(value, float):
+        return None if isfinite(value) else repr(value)
+    if is_object(value):
+        keys = (None if isinstance(key, str) else f"the key {key!r}" for key in value)
+        return next((wrong for wrong in (*keys, *map(_not_json, value.values())) if wrong is not None), None)
+    if isinstance(value, list | tuple):
+        return next((wrong for item in value if (wrong := _not_json(item)) is not None), None)
+    return None
 
 
 @lru_cache(maxsize=1024)

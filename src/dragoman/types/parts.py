@@ -57,7 +57,7 @@ class Text(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             force_setattr(self, "text", as_text("text", self.text))
         if type(self.extra) is not dict:
             set_extra(self)
-        if self.logprobs and not (type(self.logprobs) is tuple and all_are(self.logprobs, _LOGPROBS)):
+        if type(self.logprobs) is not tuple or (self.logprobs and not all_are(self.logprobs, _LOGPROBS)):
             _set_logprobs(self, self.logprobs)
 
 
