@@ -554,7 +554,7 @@ def test_tools_of_a_request_are_checked(wrong: Any) -> None:
 
 
 def test_events_must_be_iterable() -> None:
-    with pytest.raises(InvalidRequest, match=r"^events must be the events of a stream, got 3$"):
+    with pytest.raises(InvalidRequest, match=r"^events must be a list of events, got 3$"):
         fold(cast("Any", 3))
 
 

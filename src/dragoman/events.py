@@ -135,8 +135,6 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
     pieces: dict[int, list[str]] = {}
-    if not hasattr(events, "__iter__"):
-        raise wrong_value("events", "the events of a stream", events)
     for event in events:
         # isinstance() takes longer for each class that it is not, and streams are long.
         if type(event) is PartDelta:
