@@ -1,15 +1,20 @@
 """What Codex and its like use of the Responses API besides plain answers."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import BadRequestError, OpenAI
 
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.server.asgi import Asgi
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, GptSimulator, Simulator
 from tests.support.gateway.dialects import BASES, Seen, app_of, post, see
+from tests.support.gateway.live import Gateway
 
 
 def app_before(simulator: Simulator, more: str = "") -> App:
@@ -268,3 +273,58 @@ def test_no_key_sees_the_conversation_of_another_key() -> None:
 def test_a_websocket_is_answered_with_426_at_once() -> None:
     seen = get(app_of(), "/v1/responses", upgrade="websocket", connection="Upgrade")
     assert seen.status == 426
+
+
+def test_a_running_gateway_answers_a_websocket_with_426(tmp_path: Path) -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "eA==",
+    }
+    with Gateway(tmp_path) as gateway:
+        assert gateway.get("/v1/responses", **headers)[0] == 426
+
+
+def test_an_asgi_server_is_told_426() -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    scope: dict[str, Any] = {
+        "type": "websocket",
+        "path": "/v1/responses",
+        "extensions": {"websocket.http.response": {}},
+    }
+    asyncio.run(Asgi(app_of())(scope, receive, send))
+    assert sent[0]["status"] == 426
+    asyncio.run(Asgi(app_of())({"type": "websocket", "path": "/v1/responses"}, receive, send))
+    assert sent[-1]["type"] == "websocket.close"
+
+
+# With the official package --------------------------------------------------------------------------------------------
+
+
+def test_the_official_package_reads_everything(tmp_path: Path) -> None:
+    with Gateway(tmp_path) as gateway, OpenAI(base_url=f"{gateway.url}/v1", api_key="k", max_retries=0) as client:
+        conversation = client.conversations.create(metadata={"port": "Brest"})
+        response = client.responses.create(model="demo/any", input="hello", conversation=conversation.id)
+        assert response.conversation is not None
+        items = list(client.conversations.items.list(conversation.id, order="asc"))
+        assert [item.type for item in items] == ["message", "message"]
+        assert [item.type for item in client.responses.input_items.list(response.id)] == ["message"]
+        events = list(client.responses.retrieve(response.id, stream=True))
+        assert events[-1].type == "response.completed"
+        compacted = client.responses.compact(model="demo/any", input="hello")
+        assert compacted.output[-1].type == "compaction"
+        with pytest.raises(BadRequestError, match="Cannot cancel"):
+            client.responses.cancel(response.id)
+        count = client.responses.input_tokens.count(
+            model="demo/any", input="hello", previous_response_id=response.id
+        ).input_tokens
+        assert count > client.responses.input_tokens.count(model="demo/any", input="hello").input_tokens
+        assert client.conversations.delete(conversation.id).deleted
