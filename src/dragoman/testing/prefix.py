@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from dragoman.http import HttpRequest
+from dragoman.types import is_object
 
 _LISTS = ("messages", "input", "contents")
 _END = re.compile(rb"\]\s*\}\s*\Z")
@@ -35,10 +36,10 @@ def assert_prefix_stable(requests: Iterable[HttpRequest | bytes]) -> None:
 def _start(body: bytes, what: str) -> bytes:
     """The body up to the end of its list."""
     try:
-        members = json.loads(body)
+        members: object = json.loads(body)
     except ValueError as error:
         raise AssertionError(f"the body of {what} must be JSON: {error}") from error
-    name = next(reversed(members), None) if isinstance(members, dict) else None
+    name = next(reversed(members), None) if is_object(members) else None
     end = _END.search(body)
     if name not in _LISTS or end is None:
         raise AssertionError(f"the last member of {what} must be one of the lists {', '.join(_LISTS)}, got {name!r}")

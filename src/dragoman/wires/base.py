@@ -50,8 +50,14 @@ class StreamDecoder(Protocol):
     """
 
     error: DragomanError | None
-    call_deltas: bool
-    """Whether to emit the fragments of tool calls, as CallDelta; False at first."""
+
+    @property
+    def call_deltas(self) -> bool:
+        """Whether to emit the fragments of tool calls, as CallDelta; False at first."""
+        ...
+
+    @call_deltas.setter
+    def call_deltas(self, value: bool, /) -> None: ...
 
     @property
     def content_length(self) -> int:

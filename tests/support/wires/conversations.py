@@ -44,6 +44,7 @@ PROVIDERS: tuple[Target, ...] = (
 )
 PIXEL = picture(2, 2)
 WORDS = st.sampled_from(["a", "b", "json", "?", " ", "ERROR: x", "{}"])
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 IDS = st.sampled_from(["x", "y", "x_2", "call_1", "a" * 70, "toolu:1", ""])
 
 
@@ -93,9 +94,8 @@ def conversations(draw: st.DrawFn, *, may_be_empty: bool = False) -> list[Reques
         options["tools"] = (
             Tool(name="tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}),
         )
-    schema = draw(
-        st.sampled_from([None, None, {}, {"type": "object", "properties": {}, "additionalProperties": False}])
-    )
+    schemas: list[dict[str, Any] | None] = [None, None, {}, SCHEMA]
+    schema = draw(st.sampled_from(schemas))
     options["schema"], options["schema_mode"] = schema, "auto"
     messages: list[Message] = []
     if draw(st.integers(0, 3)) == 0:

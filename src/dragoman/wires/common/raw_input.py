@@ -22,7 +22,7 @@ class RawInput:
     """
 
     def __init__(self) -> None:
-        self._held = ""
+        self._held: str = ""
         self._is_inside = False
         self._is_over = False
 
