@@ -4,6 +4,7 @@ Tags are found and checked once. Each attempt then gets the request for its targ
 answers, and without any other state or tag. A tag that cannot be used is dropped with a notice, and never an error.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -212,12 +213,14 @@ class _MessageBuilder:
 
     def _sign_texts(self) -> None:
         """Put the states of texts on the texts; one whose text is not there gets an empty text at the end."""
-        for state in self._texts:
+        if not self._texts:
+            return
+        texts = {text_digest(part.text): index for index, part in enumerate(self._parts) if isinstance(part, Text)}
+        for state in _unique(self._texts):
             digest = state.text.digest if isinstance(state.text, TextNearby) else text_digest(state.text)
-            for index, part in enumerate(self._parts):
-                if isinstance(part, Text) and text_digest(part.text) == digest:
-                    self._parts[index] = replace(part, extra={**part.extra, **state.extra})
-                    break
+            part = self._parts[texts[digest]] if digest in texts else None
+            if isinstance(part, Text):
+                self._parts[texts[digest]] = replace(part, extra={**part.extra, **state.extra})
             else:
                 self._parts.append(Text(text="", extra=state.extra))
 
@@ -225,25 +228,26 @@ class _MessageBuilder:
         """All parts, in the order of the answer."""
         self._sign_texts()
         placed: list[Part] = []
-        waiting = _unique(self._moved)
+        waiting = deque(sorted(_unique(self._moved), key=lambda state: (state.calls_before, state.after_text)))
+        needs_ids = wire == GOOGLE and any(
+            wire_extra(each.extra, GOOGLE).get("id") == each.id for each in self._calls.values()
+        )
         calls, has_text = 0, False
         for part in self._parts:
-            ready = [state for state in waiting if _is_before(state, part, calls, has_text=has_text)]
-            waiting = [state for state in waiting if state not in ready]
-            placed += [_thinking(state) for state in ready]
-            placed.append(self._with_state(part, calls, wire) if isinstance(part, ToolCall) else part)
+            while waiting and _is_before(waiting[0], part, calls, has_text=has_text):
+                placed.append(_thinking(waiting.popleft()))
+            placed.append(self._with_state(part, calls, needs_ids=needs_ids) if isinstance(part, ToolCall) else part)
             calls += isinstance(part, ToolCall)
             has_text = has_text or isinstance(part, Text)
         placed += [_thinking(state) for state in waiting]
         return tuple(placed)
 
-    def _with_state(self, call: ToolCall, place: int, wire: str) -> ToolCall:
+    def _with_state(self, call: ToolCall, place: int, *, needs_ids: bool) -> ToolCall:
         state = self._calls.get(call.id) or self._calls_by_place.get(place)
         if state is not None:
             return replace(call, extra={**call.extra, **state.extra})
         # Google matches results to calls by id, so calls next to one with an id need theirs, too.
-        has_ids = any(wire_extra(each.extra, GOOGLE).get("id") == each.id for each in self._calls.values())
-        return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if has_ids and wire == GOOGLE else call
+        return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if needs_ids else call
 
 
 def _thinking(state: PartState) -> Thinking:
