@@ -228,17 +228,17 @@ class _MessageBuilder:
         """All parts, in the order of the answer."""
         self._sign_texts()
         placed: list[Part] = []
-        waiting = deque(sorted(_unique(self._moved), key=lambda state: (state.calls_before, state.after_text)))
+        waiting = deque(sorted(_unique(self._moved), key=lambda state: (state.calls_before, state.texts_before)))
         needs_ids = wire == GOOGLE and any(
             wire_extra(each.extra, GOOGLE).get("id") == each.id for each in self._calls.values()
         )
-        calls, has_text = 0, False
+        calls = texts = 0
         for part in self._parts:
-            while waiting and _is_before(waiting[0], part, calls, has_text=has_text):
+            while waiting and _is_before(waiting[0], part, calls=calls, texts=texts):
                 placed.append(_thinking(waiting.popleft()))
             placed.append(self._with_state(part, calls, needs_ids=needs_ids) if isinstance(part, ToolCall) else part)
             calls += isinstance(part, ToolCall)
-            has_text = has_text or isinstance(part, Text)
+            texts += isinstance(part, Text)
         placed += [_thinking(state) for state in waiting]
         return tuple(placed)
 
@@ -255,11 +255,11 @@ def _thinking(state: PartState) -> Thinking:
     return Thinking(text=text, redacted=state.redacted, extra=state.extra)
 
 
-def _is_before(state: PartState, part: Part, calls: int, *, has_text: bool) -> bool:
-    """Whether thinking stood before a part that `calls` calls come before."""
+def _is_before(state: PartState, part: Part, *, calls: int, texts: int) -> bool:
+    """Whether thinking stood before a part that so many calls and texts come before."""
     if state.calls_before != calls:
         return state.calls_before < calls
-    return isinstance(part, ToolCall) or not state.after_text or has_text
+    return isinstance(part, ToolCall) or state.texts_before <= texts
 
 
 def _unique(states: Iterable[PartState]) -> list[PartState]:

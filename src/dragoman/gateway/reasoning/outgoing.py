@@ -45,7 +45,7 @@ class AnswerTagger:
         """The starts of calls: what stands before a call is known at its end, or at its first fragment."""
         self._started: dict[int, tuple[ToolCall, Extra]] = {}
         """The calls whose fragments are passed on, with their tags."""
-        self._has_text = parts_before > 0
+        self._texts = parts_before
 
     def tag_response(self, response: Response, /) -> Response:
         """The response with tags."""
@@ -126,14 +126,14 @@ class AnswerTagger:
         if isinstance(part, ToolCall):
             self.calls.append(part)
         if isinstance(part, Text):
-            self._has_text = True
+            self._texts += 1
             self.text += part.text
         return state
 
     def _state_of(self, part: Part) -> PartState | None:
         has_extra = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
         is_expressed = has_extra and self._dialect not in STORED
-        state = None if is_expressed else state_of(part, calls_before=len(self.calls), after_text=self._has_text)
+        state = None if is_expressed else state_of(part, calls_before=len(self.calls), texts_before=self._texts)
         if state is not None and self._dialect in FORGETFUL:
             self.states.append(state)
         return state

@@ -48,8 +48,8 @@ class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     """The id of a call."""
     calls_before: int = 0
     """How many calls of the answer came before the part."""
-    after_text: bool = False
-    """Whether a text of the answer came before the part."""
+    texts_before: int = 0
+    """How many texts of the answer came before the part."""
 
 
 class Origin(msgspec.Struct, array_like=True, frozen=True):
@@ -82,7 +82,7 @@ def origin_of(target: Target, key: TagKey, /) -> Origin:
     return Origin(target.provider, target.model, account)
 
 
-def state_of(part: Part, /, *, calls_before: int = 0, after_text: bool = False) -> PartState | None:
+def state_of(part: Part, /, *, calls_before: int = 0, texts_before: int = 0) -> PartState | None:
     """The state of a part, with its text inside; None if nothing of it must go back."""
     match part:
         case Thinking():
@@ -92,7 +92,7 @@ def state_of(part: Part, /, *, calls_before: int = 0, after_text: bool = False) 
                 text=part.text,
                 redacted=part.redacted,
                 calls_before=calls_before,
-                after_text=after_text,
+                texts_before=texts_before,
             )
         case ToolCall() if extra := _returned(part.extra):
             return PartState(kind="call", extra=extra, id=part.id, calls_before=calls_before)
