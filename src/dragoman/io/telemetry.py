@@ -13,6 +13,7 @@ import msgspec
 from dragoman.errors import DragomanError, SetupError, redact
 from dragoman.io.hooks import Call, Hooks
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, ToolResult, Usage
+from dragoman.types.checks import check_flag, wrong_value
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -101,7 +102,7 @@ def known(attributes: Iterable[tuple[str, Any]], /) -> dict[str, Any]:
 
 
 def instrument(
-    registry: "Registry",
+    registry: "Registry | None" = None,
     *,
     tracer_provider: "TracerProvider | None" = None,
     meter_provider: "MeterProvider | None" = None,
@@ -109,8 +110,9 @@ def instrument(
 ) -> Hooks:
     """Record a span and metrics for every call of a registry; returns the hooks that do this.
 
-    Without providers, those of the process are used. `content=True` also records the messages, as does the variable
-    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT of the environment if it is `true`.
+    Without a registry, it is the default one. Without providers, those of the process are used. `content=True` also
+    records the messages, as does the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT of the environment if
+    it is `true`.
 
     >>> from dragoman import Registry
     >>> registry = Registry(env={})
@@ -118,7 +120,21 @@ def instrument(
     >>> registry.hooks == (hooks,)
     True
     """
-    if content is None:
+    from dragoman.api import default_registry
+    from dragoman.registry import Registry
+
+    registry = default_registry() if registry is None else registry
+    if not isinstance(registry, Registry):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong_value("registry", "a Registry or None", registry)
+    for name, provider, method in (
+        ("tracer_provider", tracer_provider, "get_tracer"),
+        ("meter_provider", meter_provider, "get_meter"),
+    ):
+        if provider is not None and not hasattr(provider, method):
+            raise wrong_value(name, "a provider of OpenTelemetry or None", provider)
+    if content is not None:
+        check_flag("content", content)
+    else:
         content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() == "true"
     recorder = _Recorder(tracer_provider, meter_provider, content=content)
     hooks = Hooks(before=recorder.before, after=recorder.after, on_error=recorder.on_error)

@@ -156,6 +156,8 @@ def check_fields(request: Request, /) -> None:
         has_ranges = _check_types(request, types)
     if has_ranges:
         _check_values(request)
+    if request.extra and not all(type(key) is str for key in request.extra):
+        raise wrong_value("extra", "a dict with str keys", request.extra)
     if type(request.messages) is not tuple or not all_are(request.messages, _MESSAGES):
         _set_items(request, "messages", Message, "a list of Message", 'such as [dragoman.user("hi")]')
     if type(request.stop) is not tuple or not all_are(request.stop, _TEXTS):
