@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -10,13 +11,12 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
-from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
 
 from dragoman import (
     Document,
     Image,
+    InvalidRequest,
     Overloaded,
     Registry,
     SetupError,
@@ -31,6 +31,10 @@ from dragoman import (
 )
 from dragoman.io.telemetry import CONTENT_VARIABLE
 from dragoman.testing import Scripted
+
+SEMCONV = "opentelemetry.semconv._incubating"
+gen_ai_attributes: Any = import_module(f"{SEMCONV}.attributes.gen_ai_attributes")
+gen_ai_metrics: Any = import_module(f"{SEMCONV}.metrics.gen_ai_metrics")
 
 
 class Collected:
@@ -181,3 +185,17 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(SetupError, match=r"OpenTelemetry is missing; run pip install 'dragoman\[otel\]'"):
         instrument(Registry(env={}))
+
+
+@pytest.mark.parametrize("name", ["registry", "tracer_provider", "meter_provider", "content"])
+def test_a_wrong_argument_is_named(name: str) -> None:
+    arguments: Any = {name: 5}
+    with pytest.raises(InvalidRequest, match=f"^{name} must be "):
+        instrument(**arguments)
+
+
+def test_without_a_registry_it_is_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(env={})
+    monkeypatch.setattr("dragoman.api.default_registry", lambda: registry)
+    hooks = instrument()
+    assert registry.hooks == (hooks,)

@@ -104,7 +104,11 @@ class Agent(Generic[T]):
             # Toolboxes were checked when they were made.
             gather([one for one in self._tools if not isinstance(one, HasTools)])
         self._provider_tools = tuple(one for one in tools if isinstance(one, Opaque))
-        self._skills: tuple[Skill, ...] = _as_tuple("skills", options.get("skills"))
+        skills = _as_tuple("skills", options.get("skills"))
+        for skill in skills:
+            if not isinstance(skill, Skill):
+                raise InvalidRequest(f"skills must be a list of Skill, got {type(skill).__name__}", param="skills")
+        self._skills: tuple[Skill, ...] = skills
         with naming("output"):
             self._output_type: OutputType[T] | None = None if output is None or output is str else OutputType(output)
         budget = options.get("budget") or Budget()
@@ -236,8 +240,10 @@ class Agent(Generic[T]):
         if terminal is None:
             return (), None
         if not isinstance(terminal, str):
-            (terminal_tool,) = gather([terminal])
-            return (terminal_tool,), terminal_tool.name
+            found = gather([terminal])
+            if len(found) != 1:
+                raise InvalidTool(f"terminal_tool must be one tool, got {len(found)}", param="terminal_tool")
+            return found, found[0].name
         if any(one.name == terminal for one in tools):
             return (), terminal
         if self._output_type is None:
