@@ -113,7 +113,9 @@ def test_pictures_and_documents_in_results_count() -> None:
     seen = Request(messages=(tool_results(ToolResult(id="call_1", content=(PNG, PNG))),))
     with pytest.raises(Unsupported, match="images"):
         check(seen, able(max_images=0))
-    read = Request(messages=(tool_results(ToolResult(id="call_1", content=(Document(data=b"a", mime="text/plain"),))),))
+    read = Request(
+        messages=(tool_results(ToolResult(id="call_1", content=(Document(data=b"a", mime="application/pdf"),))),)
+    )
     with pytest.raises(Unsupported, match="documents"):
         check(read, able(documents=False))
 

@@ -331,7 +331,7 @@ def _not_json(value: object) -> str | None:
     if isinstance(value, float):
         return None if isfinite(value) else repr(value)
     if is_object(value):
-        keys = (None if isinstance(key, str) else f"the key {key!r}" for key in value)
+        keys = (None if isinstance(key, str) else f"the key {key!r}" for key in list[Any](value))
         return next((wrong for wrong in (*keys, *map(_not_json, value.values())) if wrong is not None), None)
     if isinstance(value, list | tuple):
         return next((wrong for item in value if (wrong := _not_json(item)) is not None), None)
