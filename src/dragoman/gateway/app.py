@@ -203,8 +203,8 @@ class App:
         context.note_completed(int(time.time()))
         if wire.add_durations is not None:
             response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
-        response, not_kept = await _tag_response(response, context)
-        lost = (*response.notices, *not_kept, *unsupported_parts(wire, response.message.parts))
+        response, not_tagged = await _tag_response(response, context)
+        lost = (*response.notices, *not_tagged, *unsupported_parts(wire, response.message.parts))
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish(
             "served",
