@@ -109,7 +109,7 @@ def is_text(value: object, /) -> bool:
 def is_encodable(text: str, /) -> bool:
     """Whether a text can be written as UTF-8: it has no half of a surrogate pair.
 
-    >>> is_encodable("\ud800")
+    >>> is_encodable("\\ud800")
     False
     """
     try:

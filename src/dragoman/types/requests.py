@@ -164,10 +164,7 @@ def check_fields(request: Request, /) -> None:
         _set_stop(request)
     if type(request.tools) is not tuple or not all_are(request.tools, _TOOLS):
         _set_items(request, "tools", Tool | Opaque, "a list of Tool", "pass functions to the methods of a model")
-    tools: Any = request.tools
-    if tools is None:
-        force_setattr(request, "tools", ())
-    elif len(tools) > 1:
+    if len(request.tools) > 1:
         _check_tool_names(request.tools)
     if request.system is not None and type(request.system) is not str:
         _set_system(request)
