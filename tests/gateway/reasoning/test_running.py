@@ -12,7 +12,12 @@ from tests.support.gateway.dialects import post, see
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.loops import STEPS, answer, gateway, received
 
-TOOL = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}, "strict": False}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "name": "tide",
+    "parameters": {"type": "object", "properties": {}},
+    "strict": False,
+}
 
 
 def test_workers_without_a_store_read_the_tags_of_each_other(tmp_path: Path) -> None:
@@ -39,13 +44,13 @@ def test_workers_without_a_store_read_the_tags_of_each_other(tmp_path: Path) -> 
 def test_stored_responses_have_their_state(provider: str, *, stream: bool) -> None:
     app, script = gateway(provider)
     script.add(answer(*STEPS[provider]), "At six.")
-    body = {"model": f"up_{provider}/m", "input": "When?", "tools": [TOOL], "stream": stream}
+    body: dict[str, Any] = {"model": f"up_{provider}/m", "input": "When?", "tools": [TOOL], "stream": stream}
     seen = see(app, post("/v1/responses", json.dumps(body).encode()))
     lines = [line for line in seen.body.splitlines() if line.startswith(b"data: ")]
     response = json.loads(lines[-1][6:])["response"] if stream else json.loads(seen.body)
     calls = [item["call_id"] for item in response["output"] if item["type"] == "function_call"]
     results = [{"type": "function_call_output", "call_id": id, "output": "6"} for id in calls]
-    later = {**body, "previous_response_id": response["id"], "input": results}
+    later: dict[str, Any] = {**body, "previous_response_id": response["id"], "input": results}
     assert see(app, post("/v1/responses", json.dumps(later).encode())).status == 200
     assert [part for part in received(script) if isinstance(part, Thinking)] == [
         part for part in STEPS[provider] if isinstance(part, Thinking)
