@@ -18,10 +18,11 @@ from openai.types.responses.response_output_item import LocalShellCall
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool
-from dragoman.events import Event, Finished, PartEnded, PartStarted, Started, to_events
+from dragoman.events import CallDelta, Event, Finished, PartEnded, PartStarted, Started, to_events
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Finish, Message, Request, Response, Tool, ToolCall, assistant
+from dragoman.wires.openai_responses.client_tools import decode_client_output
 from tests.support.wires.conversations import NATIVE, target
 from tests.wires.test_call_deltas import with_fragments
 
@@ -309,6 +310,53 @@ def test_additional_tools_keep_their_place_and_are_offered_elsewhere() -> None:
     assert foreign["system"] == "Be brief."
     assert foreign["messages"] == [{"role": "user", "content": "hi"}]
     assert [tool["name"] for tool in foreign["tools"]] == ["apply_patch"]
+
+
+def test_what_a_client_may_get_wrong_is_read_or_refused() -> None:
+    search = {**LOOP[-2], "arguments": '{"query":"mail"}'}
+    output = {**LOOP[-1], "tools": [1, {"type": "namespace", "name": "crm", "tools": [2, FIND]}]}
+    http = HttpRequest(
+        method="POST",
+        path="/v1/responses",
+        body=json.dumps({"model": "m", "input": [HI, search, {**output, "tools": [FIND]}], "tools": []}).encode(),
+    )
+    _, request = RESPONSES.server.decode_request(http)
+    assert request.messages[1].tool_calls[0].arguments == {"query": "mail"}
+    with pytest.raises(InvalidRequest, match=r"input\.tools\[0\] must be an object"):
+        decoded(search, output, tools=[])
+    result = decode_client_output(output, {"c6": "tool_search"})
+    assert result.text == "Tools that can be called now: crm__find"
+
+
+def test_the_input_of_a_custom_call_of_this_wire_comes_in_fragments() -> None:
+    call = ToolCall(id="c1", name="apply_patch", arguments={"input": PATCH})
+    request = decoded(tools=[CUSTOM])
+    encoder = RESPONSES.server.stream_encoder(request)
+    response = Response(id="r1", message=assistant(call), finish=Finish(reason="tool_calls"))
+    stream = b"".join(encoder.feed(event) for event in with_fragments(response, 7))
+    decoder = RESPONSES.client.stream_decoder(request)
+    decoder.call_deltas = True
+    events = decoder.feed(stream)
+    text = "".join(event.text for event in events if isinstance(event, CallDelta))
+    assert json.loads(text) == {"input": PATCH}
+    again = RESPONSES.server.stream_encoder(request)
+    data = b"".join(again.feed(event) for event in events)
+    assert data.count(b"event: response.custom_tool_call_input.delta") > 2
+    assert json.dumps(PATCH, ensure_ascii=False).encode() in data
+
+
+def test_an_item_that_is_added_after_its_end_is_the_same_item() -> None:
+    call = ToolCall(id="c1", name="now")
+    encoder = RESPONSES.server.stream_encoder(decoded(tools=[]))
+    response = Response(id="r1", message=assistant(call), finish=Finish(reason="tool_calls"))
+    frames = b"".join(encoder.feed(event) for event in to_events(response)).split(b"\n\n")
+    added = next(i for i, frame in enumerate(frames) if b"output_item.added" in frame)
+    done = next(i for i, frame in enumerate(frames) if b"output_item.done" in frame)
+    late = [*frames[:added], *frames[added + 1 : done + 1], frames[added], *frames[done + 1 :]]
+    events = RESPONSES.client.stream_decoder().feed(b"\n\n".join(late))
+    assert [event.part.id for event in events if isinstance(event, PartEnded) and isinstance(event.part, ToolCall)] == [
+        "c1"
+    ]
 
 
 def test_a_server_that_knows_only_functions_gets_functions() -> None:

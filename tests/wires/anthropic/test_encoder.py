@@ -243,12 +243,13 @@ class TestSystem:
         ("given", "roles"),
         [
             ((user("a"), system("s")), ["user", "system"]),
+            ((user("a"), system(" "), system("s")), ["user", "system"]),
             ((user("a"), system("s"), system("t"), assistant("b")), ["user", "system", "assistant"]),
             ((user("a"), assistant("b"), system("s"), user("c")), ["user", "assistant", "user"]),
             ((user("a"), system("s"), user("c")), ["user"]),
             ((user("a"), assistant(CALL), tool_results(RESULT), system("s")), ["user", "assistant", "user", "system"]),
         ],
-        ids=["last", "two", "after an answer", "before a user", "after a result"],
+        ids=["last", "blank", "two", "after an answer", "before a user", "after a result"],
     )
     def test_inside_the_history_it_stands_only_where_the_api_takes_it(
         self, given: tuple[Message, ...], roles: list[str]

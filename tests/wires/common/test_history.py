@@ -35,6 +35,7 @@ from dragoman.wires.common.history import (
     cannot_send,
     check_urls,
     error_text,
+    fill_turns,
     fit_id,
     merge_turns,
     repair,
@@ -502,3 +503,28 @@ def test_what_only_another_wire_understands_of_a_part_is_told() -> None:
     signed = Text(text="4.2 m", extra={"google": {"thoughtSignature": "CiQB"}, "anthropic": {"citations": []}})
     repair(Request(messages=(user(signed),)), notes)
     assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google data of the text part")]
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        ([user("a"), assistant(), user("b")], ["a", "(no text)", "b"]),
+        ([user("a"), assistant()], ["a"]),
+        ([assistant(), user("b")], ["b"]),
+        ([assistant("a"), Message(role="user")], ["a", "(no text)"]),
+        ([assistant("a"), Message(role="user"), user("b")], ["a", "b"]),
+        ([user("a"), Message(role="user"), assistant("b")], ["a", "b"]),
+        ([user("a"), assistant(), assistant("b")], ["a", "b"]),
+        ([assistant("a"), Message(role="user"), assistant(), user("b")], ["a", "(no text)", "(no text)", "b"]),
+    ],
+)
+def test_an_empty_turn_gets_a_text_where_turns_would_join(turns: list[Message], expected: list[str]) -> None:
+    assert [turn.text for turn in fill_turns(turns, NoticeCollector("google"))] == expected
+
+
+def test_an_answer_of_which_nothing_is_left_stays_where_turns_alternate() -> None:
+    silent = assistant(Thinking(text="?"))
+    messages = (user("a"), silent, user("b"), silent)
+    turns = repair(Request(messages=messages), NoticeCollector("google"), alternating=True).turns
+    assert [turn.text for turn in turns] == ["a", "", "b"]
+    assert [turn.text for turn in repair(Request(messages=messages), NoticeCollector("google")).turns] == ["a", "b"]

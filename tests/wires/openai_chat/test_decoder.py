@@ -773,3 +773,39 @@ def test_a_refusal_is_typed_by_code_and_status(
     assert type(error) is kind
     assert {name: getattr(error, name) for name in facts} == facts
     assert error.status == status
+
+
+def fragments_of(*calls: dict[str, Any]) -> tuple[list[Event], DragomanError | None]:
+    """The events of some fragments of calls, with the fragments themselves."""
+    decoder = WIRE.client.stream_decoder()
+    decoder.call_deltas = True
+    return laws.read(decoder, [chunks(*({"tool_calls": [call]} for call in calls))])
+
+
+def test_the_start_of_a_call_has_what_its_first_fragment_says() -> None:
+    signed = {**WHOLE_CALL, "extra_content": {"google": {"thought_signature": "s"}}}
+    events, error = fragments_of(signed)
+    assert error is None
+    started = next(event for event in events if isinstance(event, PartStarted))
+    assert started.extra == {"openai_chat": {"extra_content": {"google": {"thought_signature": "s"}}}}
+    assert fold(events).tool_calls[0].extra == started.extra
+
+
+NEXT_CALL = {**WHOLE_CALL, "index": 1, "id": "b"}
+
+
+def test_a_call_that_has_ended_does_not_go_on() -> None:
+    more = {"index": 0, "function": {"arguments": "}"}}
+    assert isinstance(fragments_of(WHOLE_CALL, NEXT_CALL, more)[1], Malformed)
+    empty = {"index": 0, "function": {"arguments": ""}}
+    events, error = fragments_of(WHOLE_CALL, NEXT_CALL, empty)
+    assert error is None
+    assert [call.id for call in fold(events).tool_calls] == ["a", "b"]
+
+
+def test_a_call_that_has_ended_and_comes_again_is_one_call() -> None:
+    events, error = fragments_of(WHOLE_CALL, NEXT_CALL, WHOLE_CALL)
+    assert error is None
+    assert [call.id for call in fold(events).tool_calls] == ["a", "b"]
+    other = {**WHOLE_CALL, "function": {"name": "tide", "arguments": '{"port":"Cork"}'}}
+    assert len(fold(fragments_of(WHOLE_CALL, NEXT_CALL, other)[0]).tool_calls) == 3

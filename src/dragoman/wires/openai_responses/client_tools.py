@@ -12,7 +12,7 @@ A tool may also be defined inside the input, by an `additional_tools` item or th
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -190,9 +190,7 @@ def _namespace(
         if not is_object(inner) or inner.get("type") not in ("function", "custom"):
             return None
         place = f"{where}.tools[{i}]"
-        tool = _custom(inner, place) if inner["type"] == "custom" else decode_function(inner, place)
-        if isinstance(tool, Opaque):
-            return None
+        tool = _custom(inner, place) if inner["type"] == "custom" else cast("Tool", decode_function(inner, place))
         covered = {**wire_extra(tool.extra, COVERED), "tool": inner, "namespace": head}
         decoded.append(_renamed(tool, function_name(name, tool.name), covered))
     return decoded or None
@@ -362,10 +360,6 @@ class OfferedTools:
         for tool in tools:
             if isinstance(tool, Tool) and (own := client_tool(tool)):
                 self._forms[tool.name] = _form(own)
-
-    def extra_of(self, name: str) -> dict[str, Any]:
-        """The `extra` of a call of the tool with this function name."""
-        return self._forms.get(name, {})
 
     def restore(self, call: ToolCall) -> ToolCall:
         """A call of another wire as a call of the tool that the client offered."""
