@@ -502,6 +502,14 @@ def test_a_compaction_comes_back_as_a_sealed_item() -> None:
     assert send(simulator, path, {**body, "input": answer["output"]}) == 400
 
 
+def test_a_stored_answer_can_be_continued() -> None:
+    simulator = GptSimulator("4.2 m", "Yes.")
+    body = {"model": "gpt-5.6", "input": "How high is the tide?"}
+    assert send(simulator, "/v1/responses", body) == 200
+    assert send(simulator, "/v1/responses", {**body, "previous_response_id": "sim_00000001", "store": False}) == 200
+    assert send(simulator, "/v1/responses", {**body, "previous_response_id": "sim_00000002"}) == 400
+
+
 # Recorded exchanges ---------------------------------------------------------------------------------------------------
 
 SEALED = ("signature", "encrypted content", "Previous response")

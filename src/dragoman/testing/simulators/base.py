@@ -169,6 +169,9 @@ class Simulator(InProcessProvider):
         """Return the body of an error."""
         raise NotImplementedError
 
+    def remember(self, _id: str, _call: ProviderCall, /) -> None:
+        """Note the id of an answer, if the provider stores it."""
+
     def other_paths(self, _http: HttpRequest, /) -> EncodedAnswer | None:
         """Answer a request that is not for generation; None if there is no such path."""
         return None
@@ -242,6 +245,7 @@ class Simulator(InProcessProvider):
             self._known_steps[key] = reasoning
         message = Message(role="assistant", parts=tuple(parts))
         id = f"sim_{len(self.requests):08d}"
+        self.remember(id, call)
         return replace(response, id=id, model=call.model, message=message, created=1_794_900_000)
 
     def _with_id(self, call: ToolCall) -> ToolCall:

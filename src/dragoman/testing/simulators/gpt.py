@@ -99,6 +99,10 @@ class GptSimulator(Simulator):
         error = {"message": violation.message, "type": "invalid_request_error"}
         return {"error": {**error, "param": violation.param, "code": violation.code}}
 
+    def remember(self, id: str, call: ProviderCall, /) -> None:
+        if call.body.get("store", True):
+            self._known_steps[_stored_key(id)] = frozenset()
+
     def _compaction(self, body: JsonObject) -> JsonObject:
         mark = "gAAAA" + self.seals.seal({"summary": digest(body.get("input"))})
         return {"id": f"cmp_{len(self.http)}", "type": "compaction", "encrypted_content": mark}
@@ -319,9 +323,13 @@ def _format(call: ProviderCall) -> Iterator[Violation]:
             yield Violation(message, "text.format.schema", "invalid_json_schema")
 
 
+def _stored_key(id: object) -> str:
+    return f"response {id}"
+
+
 def _stored(call: ProviderCall) -> Iterator[Violation]:
     id = call.body.get("previous_response_id")
-    if id is not None:
+    if id is not None and _stored_key(id) not in call.known_steps:
         message = f"Previous response with id '{id}' not found."
         yield Violation(message, "previous_response_id", "previous_response_not_found")
 
