@@ -304,3 +304,13 @@ def test_the_config_of_the_page_is_right() -> None:
 
 def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
     assert decode_config("\ufeff[gateway]\nport = 1234").gateway.port == 1234
+
+
+def test_the_reasoning_key_is_long_and_never_shown() -> None:
+    with pytest.raises(SetupError, match="reasoning_key must have at least 32 characters, got 5") as caught:
+        decode_config('[gateway]\nreasoning_key = "hush!"\n')
+    assert "hush!" not in str(caught.value)
+    config = decode_config(f'[gateway]\nreasoning_key = "{"hush" * 8}"\n')
+    assert config.gateway.reasoning_key == "hush" * 8
+    assert "hush" not in repr(config)
+    assert "hush" not in str(config.gateway.__rich_repr__())
