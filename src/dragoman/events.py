@@ -129,8 +129,6 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
     """
-    if not hasattr(events, "__iter__"):
-        raise wrong_value("events", "a list of events", events)
     started, finished = _UNSTARTED, _UNFINISHED
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
