@@ -129,6 +129,8 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
     """
+    if not hasattr(events, "__iter__"):
+        raise wrong_value("events", "the events of a stream", events)
     started, finished = _UNSTARTED, _UNFINISHED
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
