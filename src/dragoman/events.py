@@ -130,7 +130,7 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     'hi'
     """
     if not hasattr(events, "__iter__"):
-        raise wrong_value("events", "the events of a stream", events)
+        raise wrong_value("events", "a list of events", events)
     started, finished = _UNSTARTED, _UNFINISHED
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
