@@ -1,15 +1,17 @@
 """Rare forms of answers and requests that servers and clients send."""
 
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import InvalidRequest, Malformed
+from dragoman.errors import InvalidRequest, InvalidTool, Malformed
 from dragoman.events import Assembler, fold
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Quirks, Target
+from dragoman.tools.decorator import check_definition
 from dragoman.types import (
     Choice,
     Finish,
@@ -19,12 +21,14 @@ from dragoman.types import (
     Response,
     Text,
     TokenLogprob,
+    Tool,
     ToolCall,
     assistant,
     user,
 )
 from dragoman.wires.common.logprobs import read_logprobs
 from dragoman.wires.common.options import can_force_call
+from dragoman.wires.common.request_body import make_request
 from dragoman.wires.google.logprobs import read_logprobs_result, write_logprobs_result
 from dragoman.wires.openai_responses.client_tools import COVERED, decode_client_output, encode_call
 from dragoman.wires.openai_responses.parts import decode_tools
@@ -251,3 +255,48 @@ def test_special_tools_of_responses() -> None:
         "tools": [7, {"type": "function", "name": "x"}],
     }
     assert "x" in str(decode_client_output(output, {}).content)
+
+
+def test_an_answer_in_a_call_may_be_cut() -> None:
+    decoder = wires.get("openai_chat").client.stream_decoder(Request(stream=True))
+    decoder.show_call("answer")
+    call = chat_chunk(index=0, id="a", function={"name": "answer", "arguments": '{"a"'})
+    end = END.replace(b"tool_calls", b"length")
+    response = fold([event for chunk in (call, end, b"") for event in decoder.feed(chunk)])
+    assert (response.text, response.tool_calls, response.finish.reason) == ('{"a"', (), "length")
+
+
+def test_keys_and_biases_of_a_request() -> None:
+    wrong: Any = {5: {}}
+    with pytest.raises(InvalidRequest, match="extra must be"):
+        Request(messages=(user("a"),), extra=wrong)
+    bias: Any = MappingProxyType({"5": 1})
+    assert Request(messages=(user("a"),), logit_bias=bias).logit_bias == {"5": 1}
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"default": float("inf")}, {"properties": {5: {}}}, {"enum": [1.5, "a", float("nan")]}]
+)
+def test_the_parameters_of_a_tool_are_json(parameters: Any) -> None:
+    with pytest.raises(InvalidTool, match="must be JSON"):
+        check_definition(Tool(name="x", parameters=parameters))
+
+
+def test_a_tuple_in_the_parameters_of_a_tool_is_a_list() -> None:
+    check_definition(Tool(name="x", parameters={"enum": ("a", 1.5)}))
+
+
+def test_a_request_that_is_wrong_within_its_bounds_keeps_its_own_error() -> None:
+    with pytest.raises(InvalidRequest, match="messages must be"):
+        make_request((), messages=7)
+
+
+def test_a_stored_conversation_goes_on_with_the_output_of_a_special_tool() -> None:
+    hooks = wires.get("openai_responses").stored_conversations
+    assert hooks is not None
+    output = {"type": "tool_search_output", "call_id": "a", "execution": "client", "tools": []}
+    stored = hooks.record(
+        Request(messages=(user("a"),)), Response(message=assistant("b"), finish=Finish(reason="stop"))
+    )
+    joined = hooks.join(stored, Request(messages=(user(Opaque(wire="openai_responses", data=output)),)))
+    assert [message.role for message in joined.messages] == ["user", "assistant", "tool"]

@@ -22,10 +22,7 @@ def read_media(path: object, default: str | None = None, /) -> tuple[bytes, str,
     if not isinstance(path, str | Path) or not str(path) or not is_encodable(str(path).replace("\0", "\ud800")):
         raise wrong_value("path", "a str or a Path", path)
     file = Path(path)
-    try:
-        data = file.read_bytes()
-    except ValueError as error:  # a name that the system cannot have
-        raise wrong_value("path", "a str or a Path", path) from error
+    data = file.read_bytes()
     return data, sniff(data) or guess_type(file.name) or default or _text_type(data), file.name
 
 
