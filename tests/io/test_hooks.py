@@ -126,7 +126,9 @@ def test_hooks_of_the_registry_come_before_those_of_the_model() -> None:
     order: list[str] = []
     registry = Registry(env={})
     model = registry.model("demo/any", hooks=Hooks(before=lambda _call: order.append("model")))
-    registry.add_hooks(Hooks(before=lambda _call: order.append("registry"), after=lambda *_: order.append("after")))
+    registry.add_hooks(
+        Hooks(before=lambda _call: order.append("registry"), after=lambda _call, _response: order.append("after"))
+    )
     model.generate("Is it so?")
     assert order == ["registry", "model", "after"]
 

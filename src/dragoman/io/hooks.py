@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import msgspec
 
@@ -97,7 +97,8 @@ def observed(plan: Plan[R], call: Call, hooks: Sequence[Hooks], /) -> Plan[R]:
     notify([each.before for each in hooks if each.before is not None], call)
     outcome: Response | DragomanError = Reset("the call was closed before its end")
     try:
-        response: R = yield from _Watched(plan, call, [each.on_event for each in hooks if each.on_event is not None])
+        on_event = [each.on_event for each in hooks if each.on_event is not None]
+        response = yield from cast("Plan[R]", _Watched(plan, call, on_event))
         outcome = response
     except DragomanError as error:
         outcome = error
