@@ -266,10 +266,18 @@ def test_an_answer_in_a_call_may_be_cut() -> None:
     assert (response.text, response.tool_calls, response.finish.reason) == ('{"a"', (), "length")
 
 
+class Name(str):
+    """A text that JSON encoders refuse as a key."""
+
+    __slots__ = ()
+
+
 def test_keys_and_biases_of_a_request() -> None:
     wrong: Any = {5: {}}
     with pytest.raises(InvalidRequest, match="extra must be"):
         Request(messages=(user("a"),), extra=wrong)
+    with pytest.raises(InvalidRequest, match="extra must be"):
+        Request(messages=(user("a"),), extra={Name("openai_chat"): {}})
     bias: Any = MappingProxyType({"5": 1})
     assert Request(messages=(user("a"),), logit_bias=bias).logit_bias == {"5": 1}
 
