@@ -172,7 +172,7 @@ def check_fields(request: Request, /) -> None:
         check_choice("schema_mode", request.schema_mode, ("native", "auto"))
     if request.reasoning is not None:
         check_reasoning(request.reasoning)
-    if request.extra or request.metadata:
+    if request.metadata:
         _check_keys(request)
 
 
@@ -193,9 +193,6 @@ def _check_types(request: Request, types: tuple[type, ...]) -> bool:
 
 
 def _check_keys(request: Request) -> None:
-    for key in request.extra:
-        if type(key) is not str:
-            raise wrong_value("extra", "a dict with names of wires or providers", key)
     for key, value in request.metadata.items():
         if type(key) is not str or type(value) is not str:
             raise wrong_value("metadata", "a dict of str", value if type(key) is str else key)
