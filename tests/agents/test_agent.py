@@ -748,14 +748,14 @@ def test_a_blank_answer_of_everybody_is_retried_and_then_an_error() -> None:
     assert len(caught.value.result.messages) == 4
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"terminal_tool": []}, "terminal_tool must be one tool, got 0"),
-        ({"skills": [[]]}, "skills must be a list of Skill, got list"),
-        ({"skills": {"a": 1}}, "skills must be a list of Skill, got str"),
-    ],
-)
+WRONG_TOOLS: list[tuple[dict[str, Any], str]] = [
+    ({"terminal_tool": []}, "terminal_tool must be one tool, got 0"),
+    ({"skills": [[]]}, "skills must be a list of Skill, got list"),
+    ({"skills": {"a": 1}}, "skills must be a list of Skill, got str"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG_TOOLS)
 def test_a_wrong_tool_or_skill_is_named(options: dict[str, Any], words: str) -> None:
     with pytest.raises(DragomanError, match=words):
         Agent(Registry(env={}).model("demo/any"), **options).run("hi")

@@ -18,7 +18,12 @@ REQUIRED = (
 ).split()
 """Required by the schema of April 2026."""
 NUMBERS = ("top_p", "presence_penalty", "frequency_penalty", "top_logprobs", "temperature", "created_at")
-TOOL = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}, "strict": False}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "name": "tide",
+    "parameters": {"type": "object", "properties": {}},
+    "strict": False,
+}
 BODIES: dict[str, dict[str, Any]] = {
     "text": {},
     "thinking": {"reasoning": {"effort": "high", "summary": "auto"}},

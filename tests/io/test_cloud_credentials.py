@@ -37,7 +37,7 @@ class TokenServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: TokenServer
+    server: TokenServer  # pyright: ignore[reportIncompatibleVariableOverride] - no other server has this handler
 
     def do_GET(self) -> None:
         self.server.paths.append(self.path)
@@ -51,7 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_GET  # noqa: N815 - the name that http.server calls
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 

@@ -97,6 +97,10 @@ class Case(NamedTuple):
     parameters: list[str]
 
 
+def nothing(_: object) -> None:
+    """A resolver that knows no name, and an observer."""
+
+
 GOOD: dict[str, Any] = {
     "model": MODEL,
     "spec": MODEL,
@@ -122,8 +126,8 @@ GOOD: dict[str, Any] = {
     "history": [user("hi")],
     "scheme": "mine",
     "provider": "openai",
-    "resolver": lambda name: None,
-    "observer": lambda event: None,
+    "resolver": nothing,
+    "observer": nothing,
     "env": {},
     "config": {},
     "tables": {},
@@ -159,7 +163,9 @@ def cases() -> Iterator[Case]:
         "Toolbox": lambda: Toolbox(dragoman.tool(double)),
     }
     for name, make in objects.items():
-        for method, function in vars(type(make())).items():
+        made: Any = make()
+        members: dict[str, Any] = dict(vars(type(made)))
+        for method, function in members.items():
             if not inspect.isfunction(function):
                 continue
             if not method.startswith("_") and method not in SKIPPED:

@@ -19,6 +19,7 @@ from dragoman.types import (
     TokenLogprob,
     ToolCall,
     assistant,
+    is_object,
     tool_results,
 )
 from tests.support.wires import laws
@@ -110,8 +111,10 @@ def test_tokens_that_are_none_are_left_out(item: Any) -> None:
     choice = {"message": {"content": "a"}, "finish_reason": "stop", "logprobs": {"content": [item, good]}}
     chat = json.dumps({"choices": [choice]}).encode()
     assert fold(wires.get("openai_chat").client.decode_body(chat)).logprobs == tokens
-    wrong = {"logProbability": item["logprob"], "token": item["token"]} if isinstance(item, dict) and item else item
-    result = {
+    wrong: Any = item
+    if is_object(item) and item:
+        wrong = {"logProbability": item["logprob"], "token": item["token"]}
+    result: dict[str, Any] = {
         "chosenCandidates": [wrong, {"token": "a", "logProbability": -1}],
         "topCandidates": [{"candidates": [3]}, 7],
     }
@@ -132,7 +135,7 @@ def test_a_number_without_an_end_is_left_out() -> None:
 
 def test_log_probabilities_without_text_are_dropped_with_a_notice() -> None:
     result = {"chosenCandidates": [{"token": "a", "logProbability": -1, "tokenId": 7}]}
-    part = {"functionCall": {"name": "now", "args": {}}}
+    part: dict[str, Any] = {"functionCall": {"name": "now", "args": {}}}
     candidate = {"content": {"parts": [part]}, "finishReason": "STOP", "logprobsResult": result}
     body = json.dumps({"candidates": [candidate]}).encode()
     (notice,) = fold(wires.get("google").client.decode_body(body)).notices

@@ -187,7 +187,11 @@ class _ExchangeRecorder:
         else:
             self._decoder = self._decoder or self._wire.client.stream_decoder(self._request)
             decoder = self._decoder
-            self._decode(lambda data: decoder.feed(data) if data else decoder.end(), data)
+
+            def read(data: bytes) -> list[Event]:
+                return decoder.feed(data) if data else decoder.end()
+
+            self._decode(read, data)
         if not data:
             self.end()
 

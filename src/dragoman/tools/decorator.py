@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from math import isfinite
 from types import NoneType
-from typing import Any, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
 
 import msgspec
 
@@ -334,7 +334,7 @@ def _not_json(value: object) -> str | None:
         keys = (None if isinstance(key, str) else f"the key {key!r}" for key in list[Any](value))
         return next((wrong for wrong in (*keys, *map(_not_json, value.values())) if wrong is not None), None)
     if isinstance(value, list | tuple):
-        return next((wrong for item in value if (wrong := _not_json(item)) is not None), None)
+        return next((wrong for wrong in map(_not_json, cast("list[Any]", value)) if wrong is not None), None)
     return None
 
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, RateLimited, Truncated, Unsupported
@@ -82,10 +83,7 @@ def sent_by_sdk(provider: str, *, stream: bool, **headers: str) -> Any:
 @pytest.mark.parametrize("provider", MODELS)
 def test_the_sdk_sends_the_same(provider: str, stream: bool) -> None:  # noqa: FBT001
     theirs = sent_by_sdk(provider, stream=stream)
-    ours = WIRE.client.encode_request(
-        Request(**{field: getattr(REQUEST, field) for field in REQUEST.__struct_fields__} | {"stream": stream}),
-        target(provider),
-    )
+    ours = WIRE.client.encode_request(replace(REQUEST, stream=stream), target(provider))
     body = json.loads(theirs.content)
     if body.get("stream") is False:
         del body["stream"]

@@ -494,7 +494,7 @@ def test_a_finish_has_a_word_of_this_dialect(finish: Finish, word: str | None) -
 def test_log_probabilities_stand_beside_the_message() -> None:
     thinking = Thinking(text="Hm", extra={"ollama": {"logprobs": [{"token": "Hm"}]}})
     text = Text(text="Yes", logprobs=(TokenLogprob(token="Yes", logprob=-0.5),))
-    yes = {"token": "Yes", "logprob": -0.5, "bytes": None, "top_logprobs": []}
+    yes: dict[str, Any] = {"token": "Yes", "logprob": -0.5, "bytes": None, "top_logprobs": []}
     assert body_of(response(thinking, text))["logprobs"] == [{"token": "Hm"}, yes]
 
 
@@ -565,7 +565,7 @@ def test_a_text_without_deltas_and_its_log_probabilities_are_said_at_its_end() -
         PartDelta(index=1, text="Yes"),
         PartEnded(index=1, part=Text(text="Yes", logprobs=tokens)),
     )
-    logprobs = {"logprobs": [{"token": "Yes", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
+    logprobs: dict[str, Any] = {"logprobs": [{"token": "Yes", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
     assert lines(*events) == [{**line(content="Yes"), **logprobs}, line(content="Yes"), {**line(), **logprobs}]
 
 

@@ -415,8 +415,8 @@ def test_a_clean_end_with_usage_needs_no_notice_and_without_a_finish_reason_it_i
 
 def chunks(*deltas: dict[str, Any]) -> bytes:
     """A stream of these deltas."""
-    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
-    frames = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    last: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    frames: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     return b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in [*frames, last]) + b"data: [DONE]\n\n"
 
 
