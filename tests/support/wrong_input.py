@@ -163,8 +163,7 @@ def cases() -> Iterator[Case]:
         "Toolbox": lambda: Toolbox(dragoman.tool(double)),
     }
     for name, make in objects.items():
-        made: Any = make()
-        members: dict[str, Any] = dict(vars(type(made)))
+        members: Any = type(make()).__dict__
         for method, function in members.items():
             if not inspect.isfunction(function):
                 continue
