@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.api import default_registry
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.config import decode_config
 from tests.support import features
@@ -20,6 +21,7 @@ def test_the_code_of_a_page_runs(page: Path, capsys: pytest.CaptureFixture[str])
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own pages
     capsys.readouterr()
+    default_registry.cache_clear()  # a page may have changed it
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
