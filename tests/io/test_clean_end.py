@@ -42,7 +42,7 @@ def serving(answer: bytes) -> Generator[str]:
                 received += connection.recv(65536)
             connection.sendall(answer)
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"

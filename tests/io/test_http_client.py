@@ -280,7 +280,7 @@ def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
             connection.recv(65536)
             connection.sendall(b"220 mail.example.org ESMTP\r\n\r\n")
 
-    thread = threading.Thread(target=babble)
+    thread = threading.Thread(target=babble, daemon=True)
     thread.start()
     with pytest.raises(Malformed):
         way.send(pooled, Send(http(f"http://127.0.0.1:{listener.getsockname()[1]}")))
@@ -545,7 +545,7 @@ def test_an_idle_connection_that_the_server_closed_is_not_used(way: Way, pooled:
                 connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
             closed.release()
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     for _ in range(3):
         assert way.send(pooled, Send(http(f"http://127.0.0.1:{listener.getsockname()[1]}"))).body == b"{}"
@@ -566,7 +566,7 @@ def test_bytes_after_an_answer_end_the_connection(way: Way, pooled: Transport) -
                 connection.sendall(reply + b"ok" + reply + b"no")
                 connection.recv(65536)
 
-    thread = threading.Thread(target=serve)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     for _ in range(2):
         assert way.send(pooled, Send(http(f"http://127.0.0.1:{listener.getsockname()[1]}"))).body == b"ok"
@@ -670,7 +670,7 @@ def test_closing_lets_an_answer_that_has_begun_end(way: Way, pooled: Transport) 
         pooled.close()
         go_on.set()
 
-    threads = [threading.Thread(target=work) for work in (serve, close)]
+    threads = [threading.Thread(target=work, daemon=True) for work in (serve, close)]
     for thread in threads:
         thread.start()
     assert way.send(pooled, Send(http(f"http://127.0.0.1:{listener.getsockname()[1]}"))).body == b"hell"

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
 from dragoman.errors import DragomanError
-from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, is_readable, ordered, resolve
 from dragoman.io.http1 import ResponseParser
 from dragoman.io.pool import Pool
 
@@ -147,7 +147,13 @@ class AsyncConnection(asyncio.Protocol):
 
     @property
     def _is_open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
+        # The event loop may not have run since the server closed the connection, so the socket itself is checked.
+        transport = self._transport
+        return (
+            transport is not None
+            and not transport.is_closing()
+            and not is_readable(cast("socket.socket", transport.get_extra_info("socket")))
+        )
 
     def _drained(self) -> None:
         self.parser.take()

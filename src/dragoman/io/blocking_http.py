@@ -7,7 +7,6 @@ closes it. Other threads `abort` it: they shut the socket down, which wakes the 
 
 import errno
 import os
-import select
 import selectors
 import socket
 import threading
@@ -15,7 +14,7 @@ import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, is_readable, ordered, resolve
 from dragoman.io.http1 import ResponseParser
 from dragoman.io.stopper import Stopper
 
@@ -71,7 +70,7 @@ class BlockingConnection:
     @property
     def is_usable(self) -> bool:
         """Whether nothing can be read: an idle connection on which something can be read was closed by its server."""
-        return not _is_readable(self._sockets[0])
+        return not is_readable(self._sockets[0])
 
     def send(self, data: bytes, ends: float | None, /) -> None:
         """Send a request. A server that refuses a large body may answer and close before it has read all of it."""
@@ -80,7 +79,7 @@ class BlockingConnection:
         try:
             sock.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            if not _is_readable(sock):
+            if not is_readable(sock):
                 raise
 
     def receive(self, ends: float | None, /) -> None:
@@ -214,14 +213,3 @@ def _remaining(ends: float | None) -> float | None:
     if remaining <= 0:
         raise TimeoutError
     return remaining
-
-
-def _is_readable(sock: socket.socket) -> bool:
-    try:
-        if hasattr(select, "poll"):  # select() takes no descriptor above 1023
-            poll = select.poll()
-            poll.register(sock, select.POLLIN)
-            return bool(poll.poll(0))
-        return bool(select.select([sock], [], [], 0)[0])
-    except (OSError, ValueError):
-        return True
