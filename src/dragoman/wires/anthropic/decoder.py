@@ -90,13 +90,13 @@ def _unwrap(frame: Frame) -> Frame:
     if frame.name != "chunk":
         return frame
     try:
-        return Frame(name="", data=_CHUNK.decode(frame.data).bytes)
+        return Frame(name="", data=_CHUNK.decode(frame.data).data)
     except msgspec.DecodeError:
         return frame
 
 
 class _Chunk(msgspec.Struct):
-    bytes: bytes
+    data: bytes = msgspec.field(name="bytes")
 
 
 _CHUNK = msgspec.json.Decoder(_Chunk)
