@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, cast
 
 from dragoman.errors import DragomanError
-from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, is_readable, ordered, resolve
+from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
 from dragoman.io.http1 import ResponseParser
-from dragoman.io.pool import Pool
+from dragoman.io.pool import Pool, is_readable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-MAX_BUFFERED = 1024 * 1024
+MAX_BUFFERED = 128 * 1024
 """Bytes of a body that may wait to be read before the server is held back."""
 DRAIN_SECONDS = 1.0
 """How long the end of a response may take after its last event; the caller does not wait for it."""

@@ -14,8 +14,9 @@ import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, is_readable, ordered, resolve
+from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
 from dragoman.io.http1 import ResponseParser
+from dragoman.io.pool import is_readable
 from dragoman.io.stopper import Stopper
 
 if TYPE_CHECKING:

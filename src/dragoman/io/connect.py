@@ -6,7 +6,6 @@ system; OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR.
 """
 
 import os
-import select
 import socket
 import threading
 from base64 import b64encode
@@ -242,15 +241,3 @@ def ordered(addresses: Iterable[Address], /) -> list[Address]:
         families.setdefault(address[0], []).append(address)
     queues = list(families.values())
     return [queue[index] for index in range(max(map(len, queues), default=0)) for queue in queues if index < len(queue)]
-
-
-def is_readable(sock: socket.socket, /) -> bool:
-    """Whether something can be read: on an idle connection, that its server closed it."""
-    try:
-        if hasattr(select, "poll"):  # select() takes no descriptor above 1023
-            poll = select.poll()
-            poll.register(sock, select.POLLIN)
-            return bool(poll.poll(0))
-        return bool(select.select([sock], [], [], 0)[0])
-    except (OSError, ValueError):
-        return True

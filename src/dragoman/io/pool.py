@@ -1,5 +1,7 @@
 """The connections of a client: idle ones by place, and those whose call waits for an answer."""
 
+import select
+import socket
 from collections import deque
 from typing import Generic, Protocol, TypeVar
 
@@ -88,3 +90,15 @@ def _close_old(idle: deque[C], now: float) -> None:
             idle.popleft().close()
         except IndexError:  # another thread took it
             return
+
+
+def is_readable(sock: socket.socket, /) -> bool:
+    """Whether something can be read: on an idle connection, that its server closed it."""
+    try:
+        if hasattr(select, "poll"):  # select() takes no descriptor above 1023
+            poll = select.poll()
+            poll.register(sock, select.POLLIN)
+            return bool(poll.poll(0))
+        return bool(select.select([sock], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
