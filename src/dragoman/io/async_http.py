@@ -67,11 +67,13 @@ class AsyncConnection(asyncio.Protocol):
         except DragomanError as error:
             self._error = error
             self.close()
+        if self._drain is not None:
+            self._drained()
+            return
         if self._waiter is not None:
             self._wake()
-        elif self._drain is not None:
-            self._drained()
-        elif self.parser.buffered > MAX_BUFFERED and not self._is_paused and self._transport is not None:
+        # Also if a call waits: uvloop may read many pieces before the call continues.
+        if self.parser.buffered > MAX_BUFFERED and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
 
