@@ -1,5 +1,6 @@
 """A transport that answers from a script, in process. It speaks every wire and never waits."""
 
+from abc import ABC, abstractmethod
 from threading import Lock
 from typing import Unpack
 
@@ -21,12 +22,12 @@ from dragoman.testing.script import (
 from dragoman.types import Request
 
 
-class InProcessProvider:
+class InProcessProvider(ABC):
     """A transport whose provider answers in this process. Nothing waits: a stall is a time-out at once."""
 
+    @abstractmethod
     def answer(self, http: HttpRequest, /) -> EncodedAnswer:
         """Answer one request of a client."""
-        raise NotImplementedError
 
     def send(self, effect: Send, /) -> HttpResponse:
         answer = self.answer(effect.request)
@@ -48,7 +49,7 @@ class InProcessProvider:
     async def aopen(self, effect: Open, /) -> Exchange:
         return self.open(effect)
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most providers in this process have nothing to close
         """Do nothing: there is no connection to close."""
 
 

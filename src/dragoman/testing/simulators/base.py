@@ -7,6 +7,7 @@ in it as the provider does, and the server half of the wire writes it, plain or 
 Some losses are accepted by a real provider without an error: the answer is only worse. They are in `losses`.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import ClassVar, NamedTuple, Self, TypeAlias, Unpack
@@ -153,21 +154,21 @@ class Simulator(InProcessProvider):
 
     # What a provider defines ------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def sign(self, parts: list[Part], call: ProviderCall, /) -> tuple[list[Part], frozenset[str]]:
         """Return the parts of an answer as the provider sends them, and its reasoning by the marks that it carries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def steps(self, body: JsonObject, /) -> Iterator[HistoryStep]:
         """Return the model's steps in the history of a request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_thinking(self, call: ProviderCall, /) -> bool:
         """Return whether the model thinks before it answers this request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_refusal(self, violation: Violation, /) -> JsonObject:
         """Return the body of an error."""
-        raise NotImplementedError
 
     def remember(self, _id: str, _call: ProviderCall, /) -> None:
         """Note the id of an answer, if the provider stores it."""
