@@ -36,7 +36,7 @@ def per_call(work: Callable[[], object], /, *, runs: int = 7, budget: float = 0.
 
 
 # On Linux a child inherits the ru_maxrss of its parent, so this reads the current number of pages.
-_PROBE = """
+_REPORT = """
 import os, sys, time
 cpu = time.process_time()
 try:
@@ -57,7 +57,7 @@ def fresh(statements: list[str], /, *, runs: int = 9) -> list[tuple[float, float
         env = {**os.environ, "PYTHONPYCACHEPREFIX": cache, "PYTHONDONTWRITEBYTECODE": ""}
         for _ in range(runs + 1):
             for statement, runs_of_one in zip(statements, results, strict=True):
-                code = [sys.executable, "-c", f"{statement}\n{_PROBE}"]
+                code = [sys.executable, "-c", f"{statement}\n{_REPORT}"]
                 done = subprocess.run(code, check=True, capture_output=True, text=True, env=env)
                 cpu, rss = done.stdout.split()
                 runs_of_one.append((float(cpu), float(rss)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Now, Open, Read, Send, Sleep
 from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, error_policy, run
-from dragoman.engine.health import Health, ProbeLease, TargetHealth
+from dragoman.engine.health import Health, TargetHealth, TrialLease
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -527,10 +527,10 @@ def test_without_a_deadline_there_is_none() -> None:
     assert ask(world, request=STREAM, timeouts=Timeouts(total=None)).text == "fine"
 
 
-def test_a_deadline_that_passed_lets_a_probe_go() -> None:
+def test_a_deadline_that_passed_lets_a_trial_go() -> None:
     health = ill(AA, seconds=-1.0)
     fail(World(), AA, health=health, timeouts=Timeouts(total=0.0))
-    assert health.admit("aa/m1", 100.0) == ProbeLease(160.0)
+    assert health.admit("aa/m1", 100.0) == TrialLease(160.0)
 
 
 # Streams --------------------------------------------------------------------------------------------------------------
@@ -597,29 +597,29 @@ def test_a_refusal_inside_a_stream_is_not_started_over() -> None:
     assert world.hosts == ["aa"]
 
 
-def test_leaving_a_stream_lets_a_probe_go() -> None:
+def test_leaving_a_stream_lets_a_trial_go() -> None:
     health = ill(AA, seconds=-1.0)
     plan, world = run(STREAM, (AA,), health, ChainOptions()), World([line("fi"), last_line("")])
     world.until(plan, Read)
-    assert health.get("aa/m1").state == "probing"
+    assert health.get("aa/m1").state == "trial"
     plan.close()
-    assert health.admit("aa/m1", 100.0) == ProbeLease(160.0)
+    assert health.admit("aa/m1", 100.0) == TrialLease(160.0)
 
 
 # Health ---------------------------------------------------------------------------------------------------------------
 
 
-def test_one_request_probes_and_the_others_skip() -> None:
+def test_one_request_tries_and_the_others_skip() -> None:
     health = ill(AA, seconds=-1.0)
     first = run(ASK, (AA, BB), health, ChainOptions())
     world = World(OK, OK)
     world.until(first, Send)
     second = ask(world, health=health)
     assert second.target == "bb/m2"
-    assert (second.attempts[0].error or "").startswith("being probed: ")
+    assert (second.attempts[0].error or "").startswith("being tried: ")
 
 
-def test_a_failed_probe_benches_at_once_for_the_next_cooldown() -> None:
+def test_a_failed_trial_benches_at_once_for_the_next_cooldown() -> None:
     health = Health()
     for _ in range(2):
         health.record_failure("aa/m1", 90.0, "busy")
@@ -628,13 +628,13 @@ def test_a_failed_probe_benches_at_once_for_the_next_cooldown() -> None:
     assert (world.hosts, health.get("aa/m1").until) == (["aa", "bb"], 110.0)
 
 
-def test_a_probe_that_proves_nothing_lets_the_next_one_probe() -> None:
+def test_a_trial_that_proves_nothing_lets_the_next_one_try() -> None:
     health = ill(AA, seconds=-1.0)
     ask(World(Status(404), OK), health=health)
-    assert health.admit("aa/m1", 100.0) == ProbeLease(160.0)
+    assert health.admit("aa/m1", 100.0) == TrialLease(160.0)
 
 
-def test_a_probe_that_is_retried_stays_the_probe() -> None:
+def test_a_trial_that_is_retried_stays_the_trial() -> None:
     health = Health()
     health.disable("openai/m", -1.0, now=100.0)
     plan, world = run(ASK, (OPENAI,), health, ChainOptions(retries=1)), World(BAD_CALL, BAD_CALL)
@@ -643,7 +643,7 @@ def test_a_probe_that_is_retried_stays_the_probe() -> None:
     with pytest.raises(MalformedToolCall):
         world.run(plan)
     assert len(world.hosts) == 2
-    assert health.admit("openai/m", 100.0) == ProbeLease(160.0)
+    assert health.admit("openai/m", 100.0) == TrialLease(160.0)
 
 
 @pytest.mark.parametrize("wait", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
@@ -713,11 +713,11 @@ def test_a_single_target_on_cooldown_is_called_all_the_same() -> None:
     assert health.get("aa/m1").is_healthy
 
 
-def test_a_single_target_that_another_call_probes_is_called_all_the_same() -> None:
+def test_a_single_target_that_another_call_tries_is_called_all_the_same() -> None:
     health = ill(AA, seconds=-1.0)
     first, world = run(ASK, (AA,), health, ChainOptions()), World(OK)
     world.until(first, Send)
-    assert health.get("aa/m1").state == "probing"
+    assert health.get("aa/m1").state == "trial"
     assert ask(world, AA, health=health).text == "fine"
 
 
@@ -819,7 +819,7 @@ def test_a_target_on_cooldown_that_is_not_down_is_called_by_a_gateway_too() -> N
     assert ask(world, AA, health=ill(AA), when_all_cooling_down="shed").text == "fine"
 
 
-def test_one_request_at_a_time_probes_a_target_that_is_down() -> None:
+def test_one_request_at_a_time_tries_a_target_that_is_down() -> None:
     health, world = down(AA), World(OK)
     first = run(ASK, (AA,), health, ChainOptions(when_all_cooling_down="shed"))
     send = world.until(first, Send)
@@ -831,27 +831,27 @@ def test_one_request_at_a_time_probes_a_target_that_is_down() -> None:
     assert health.get("aa/m1").is_healthy
 
 
-def test_requests_that_wait_for_a_probe_go_on_when_it_succeeds() -> None:
+def test_requests_that_wait_for_a_trial_go_on_when_it_succeeds() -> None:
     health, world = down(AA), World(OK)
-    assert health.probe("aa/m1", 100.0) == ProbeLease(160.0)
+    assert health.admit_trial("aa/m1", 100.0) == TrialLease(160.0)
     plan = run(ASK, (AA,), health, ChainOptions(when_all_cooling_down="shed"))
     world.until(plan, Sleep)
     health.record_success("aa/m1")
     assert world.run(plan).text == "fine"
 
 
-def test_requests_that_wait_for_a_probe_fail_when_it_fails() -> None:
+def test_requests_that_wait_for_a_trial_fail_when_it_fails() -> None:
     health, world = down(AA), World()
-    probe = health.probe("aa/m1", 100.0) or "healthy"
+    trial = health.admit_trial("aa/m1", 100.0) or "healthy"
     plan = run(ASK, (AA,), health, ChainOptions(when_all_cooling_down="shed"))
     world.until(plan, Sleep)
-    health.record_failure("aa/m1", 100.0, "Overloaded: busy", probe)
+    health.record_failure("aa/m1", 100.0, "Overloaded: busy", trial)
     with pytest.raises(ChainExhausted):
         world.run(plan)
     assert (world.hosts, world.slept) == ([], [])
 
 
-def test_no_request_probes_just_after_a_failure() -> None:
+def test_no_request_tries_just_after_a_failure() -> None:
     health = down(AA)
     health.record_failure("aa/m1", 99.5, "Overloaded: busy")
     world = World()
@@ -861,14 +861,14 @@ def test_no_request_probes_just_after_a_failure() -> None:
 
 def test_a_gateway_answers_429_if_the_target_was_limited_by_a_429() -> None:
     health = down(AA, reason="RateLimited: slow down")
-    health.probe("aa/m1", 100.0)
+    health.admit_trial("aa/m1", 100.0)
     error = shed(World(), AA, health=health)
     assert isinstance(error, RateLimited)
     assert error.http_status == 429
     assert error.retry_after == pytest.approx(19.0, abs=0.06)
 
 
-def test_a_gateway_probes_every_target_that_is_down() -> None:
+def test_a_gateway_tries_every_target_that_is_down() -> None:
     world, health = World(BUSY, OK), down(AA, BB)
     response = ask(world, health=health, when_all_cooling_down="shed", retries=0)
     assert (response.target, world.hosts) == ("bb/m2", ["aa", "bb"])
@@ -1057,15 +1057,15 @@ class Reference:
             open_hosts = [host for host in self.left if self.is_open(host, now)]
             host = open_hosts[0] if open_hosts else min(self.left, key=lambda host: self.until[host] or 0.0)
             self.left.remove(host)
-            is_probe = bool(open_hosts) and self.until[host] is not None
+            is_trial = bool(open_hosts) and self.until[host] is not None
             now = max(now, self.waits.get(host, now))
-            end, now = self.tries(host, faults[host], now, is_probe=is_probe, is_healthy=self.until[host] is None)
+            end, now = self.tries(host, faults[host], now, is_trial=is_trial, is_healthy=self.until[host] is None)
             if end is not None:
                 return self.called, end
         return self.called, "exhausted"
 
     def tries(
-        self, host: str, faults: list[str], now: float, *, is_probe: bool, is_healthy: bool
+        self, host: str, faults: list[str], now: float, *, is_trial: bool, is_healthy: bool
     ) -> tuple[str | None, float]:
         while True:
             fault = faults[self.called.count(host)]
@@ -1075,8 +1075,8 @@ class Reference:
                 self.until[host] = None
             if fault in ENDS:
                 return ENDS[fault], now
-            cooled_down = self.strike(host, now, is_probe=is_probe)
-            is_probe = False
+            cooled_down = self.strike(host, now, is_trial=is_trial)
+            is_trial = False
             others = any(self.is_open(other, now) for other in self.left)
             may_retry = self.called.count(host) <= 2
             stays = may_retry and not (others and (cooled_down or fault == "slow"))
@@ -1094,9 +1094,9 @@ class Reference:
     def is_open(self, host: str, now: float) -> bool:
         return (self.until[host] or 0.0) <= now
 
-    def strike(self, host: str, now: float, *, is_probe: bool) -> bool:
+    def strike(self, host: str, now: float, *, is_trial: bool) -> bool:
         self.strikes[host] += 1
-        if is_probe or (self.until[host] is None and self.strikes[host] >= 2):
+        if is_trial or (self.until[host] is None and self.strikes[host] >= 2):
             self.until[host] = now + min(300, 5 * 2 ** self.cooldowns[host])
             self.cooldowns[host] += 1
         return self.until[host] is not None
@@ -1130,7 +1130,7 @@ def test_chain_and_health_follow_the_rules_whatever_happens(story: list[tuple[in
                 reference.strikes[host],
                 reference.until[host] is None,
             )
-            assert condition.state != "probing"
+            assert condition.state != "trial"
 
 
 def test_conditions_are_of_the_target_and_not_of_the_provider() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.engine.health import Health, LocalHealthStore, ProbeLease, TargetAdmission, TargetHealth
+from dragoman.engine.health import Health, LocalHealthStore, TargetAdmission, TargetHealth, TrialLease
 from dragoman.errors import SetupError
 from dragoman.targets.health_policy import HealthPolicy
 
@@ -29,7 +29,7 @@ def test_one_failure_does_not_bench() -> None:
 def test_two_failures_in_a_row_bench_for_five_seconds() -> None:
     health = on_cooldown()
     assert health.admit("aa/m", 4.999) is None
-    assert health.admit("aa/m", 5.0) == ProbeLease(65.0)
+    assert health.admit("aa/m", 5.0) == TrialLease(65.0)
 
 
 def test_a_success_between_two_failures_keeps_from_benching() -> None:
@@ -64,12 +64,12 @@ def test_the_policy_is_the_callers() -> None:
     assert [health.policy.cooldown(n) for n in (1, 2)] == [1.0, 2.0]
 
 
-def test_when_a_bench_ends_one_request_probes_and_the_others_still_skip() -> None:
+def test_when_a_bench_ends_one_request_tries_and_the_others_still_skip() -> None:
     health = on_cooldown()
-    assert [health.admit("aa/m", 6.0) for _ in range(3)] == [ProbeLease(66.0), None, None]
+    assert [health.admit("aa/m", 6.0) for _ in range(3)] == [TrialLease(66.0), None, None]
 
 
-def test_a_probe_that_succeeds_clears_everything() -> None:
+def test_a_trial_that_succeeds_clears_everything() -> None:
     health = on_cooldown()
     health.admit("aa/m", 5.0)
     health.record_success("aa/m", 0.2)
@@ -77,30 +77,30 @@ def test_a_probe_that_succeeds_clears_everything() -> None:
     assert not health.record_failure("aa/m", 6.0, "one")
 
 
-def test_a_probe_that_fails_benches_at_once_for_the_next_cooldown() -> None:
+def test_a_trial_that_fails_benches_at_once_for_the_next_cooldown() -> None:
     health = on_cooldown()
-    assert health.admit("aa/m", 5.0) == ProbeLease(65.0)
-    assert health.record_failure("aa/m", 6.0, "still", ProbeLease(65.0))
+    assert health.admit("aa/m", 5.0) == TrialLease(65.0)
+    assert health.record_failure("aa/m", 6.0, "still", TrialLease(65.0))
     assert health.get("aa/m").until == 16.0
 
 
-def test_a_probe_that_is_cancelled_lets_the_next_one_probe() -> None:
+def test_a_trial_that_is_cancelled_lets_the_next_one_try() -> None:
     health = on_cooldown()
-    health.release_probe("aa/m", health.admit("aa/m", 5.0) or "healthy")
+    health.release_trial("aa/m", health.admit("aa/m", 5.0) or "healthy")
     assert health.get("aa/m").lease is None
-    assert health.admit("aa/m", 6.0) == ProbeLease(66.0)
+    assert health.admit("aa/m", 6.0) == TrialLease(66.0)
 
 
-def test_only_the_probe_can_let_go_of_the_probe() -> None:
+def test_only_the_trial_can_let_go_of_the_trial() -> None:
     health = on_cooldown()
     health.admit("aa/m", 5.0)
-    health.release_probe("aa/m", "healthy")
+    health.release_trial("aa/m", "healthy")
     assert health.admit("aa/m", 5.0) is None
 
 
 def test_letting_go_of_one_that_is_well_does_nothing() -> None:
     health = Health()
-    health.release_probe("aa/m", ProbeLease(65.0))
+    health.release_trial("aa/m", TrialLease(65.0))
     assert health.snapshot() == {}
 
 
@@ -112,18 +112,18 @@ def test_requests_that_left_before_the_bench_do_not_make_it_longer() -> None:
     assert health.get("aa/m").last_error == "late"
 
 
-def test_a_late_failure_does_not_end_a_probe() -> None:
+def test_a_late_failure_does_not_end_a_trial() -> None:
     health = on_cooldown()
     health.admit("aa/m", 5.0)
     assert health.record_failure("aa/m", 5.0, "late")
-    assert health.get("aa/m").state == "probing"
+    assert health.get("aa/m").state == "trial"
 
 
 def test_a_provider_may_tell_how_long_it_rests() -> None:
     health = Health()
     health.cool_down("aa/m", 60.0, "slow down")
     assert health.admit("aa/m", 59.0) is None
-    assert health.admit("aa/m", 60.0) == ProbeLease(120.0)
+    assert health.admit("aa/m", 60.0) == TrialLease(120.0)
 
 
 def test_the_longer_bench_wins() -> None:
@@ -154,19 +154,19 @@ def test_a_target_that_answers_is_not_down() -> None:
     assert not health.is_down("aa/m")
 
 
-def test_one_request_at_a_time_may_probe_a_target_that_is_down() -> None:
+def test_one_request_at_a_time_may_try_a_target_that_is_down() -> None:
     health = down()
-    assert health.probe("aa/m", 12.5) is None, "the last failure was just now"
-    assert health.probe("aa/m", 13.5) == ProbeLease(73.5)
-    assert health.probe("aa/m", 14.0) is None
+    assert health.admit_trial("aa/m", 12.5) is None, "the last failure was just now"
+    assert health.admit_trial("aa/m", 13.5) == TrialLease(73.5)
+    assert health.admit_trial("aa/m", 14.0) is None
     health.record_success("aa/m")
-    assert health.probe("aa/m", 14.0) == "healthy"
+    assert health.admit_trial("aa/m", 14.0) == "healthy"
 
 
-def test_a_target_that_an_operator_disabled_is_not_probed() -> None:
+def test_a_target_that_an_operator_disabled_is_not_tried() -> None:
     health = down()
     health.disable("aa/m", 60.0, now=12.0)
-    assert health.probe("aa/m", 20.0) is None
+    assert health.admit_trial("aa/m", 20.0) is None
 
 
 def test_a_failure_of_an_attempt_that_began_before_the_last_failure_is_not_counted() -> None:
@@ -177,11 +177,11 @@ def test_a_failure_of_an_attempt_that_began_before_the_last_failure_is_not_count
     assert health.record_failure("aa/m", 11.0, "three", began=10.5)
 
 
-def test_the_failure_of_a_probe_is_always_counted() -> None:
+def test_the_failure_of_a_trial_is_always_counted() -> None:
     health = on_cooldown()
-    probe = health.admit("aa/m", 5.0) or "healthy"
+    trial = health.admit("aa/m", 5.0) or "healthy"
     health.record_failure("aa/m", 6.0, "last resort", "last_resort", began=5.5)
-    assert health.record_failure("aa/m", 7.0, "still", probe, began=5.0)
+    assert health.record_failure("aa/m", 7.0, "still", trial, began=5.0)
     assert health.get("aa/m").until == 17.0
 
 
@@ -237,54 +237,54 @@ def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
     assert health.get("aa/m").until == 400.0
 
 
-def test_when_the_bench_of_an_operator_ends_a_probe_decides() -> None:
+def test_when_the_bench_of_an_operator_ends_a_trial_decides() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
-    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (ProbeLease(360.0), None)
-    health.record_failure("aa/m", 300.0, "busy", ProbeLease(360.0))
+    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (TrialLease(360.0), None)
+    health.record_failure("aa/m", 300.0, "busy", TrialLease(360.0))
     assert (health.get("aa/m").until, health.get("aa/m").by_operator) == (305.0, False)
-    assert health.admit("aa/m", 305.0) == ProbeLease(365.0)
+    assert health.admit("aa/m", 305.0) == TrialLease(365.0)
     health.record_success("aa/m")
     assert health.get("aa/m").is_healthy
 
 
-def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
+def test_a_trial_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
     health = on_cooldown()
-    assert health.admit("aa/m", 5.0) == ProbeLease(65.0)
+    assert health.admit("aa/m", 5.0) == TrialLease(65.0)
     assert health.admit("aa/m", 64.9) is None
-    assert health.admit("aa/m", 65.0) == ProbeLease(125.0)
+    assert health.admit("aa/m", 65.0) == TrialLease(125.0)
     assert health.admit("aa/m", 65.0) is None
 
 
-def test_a_probe_whose_lease_is_over_lets_go_of_no_later_one() -> None:
+def test_a_trial_whose_lease_is_over_lets_go_of_no_later_one() -> None:
     health = on_cooldown()
     early = health.admit("aa/m", 5.0) or "healthy"
     health.admit("aa/m", 65.0)
-    health.release_probe("aa/m", early)
+    health.release_trial("aa/m", early)
     assert health.admit("aa/m", 66.0) is None
 
 
-def test_a_probe_whose_lease_is_over_fails_for_itself_alone() -> None:
+def test_a_trial_whose_lease_is_over_fails_for_itself_alone() -> None:
     health = on_cooldown()
     early = health.admit("aa/m", 5.0) or "healthy"
     later = health.admit("aa/m", 65.0) or "healthy"
     assert health.record_failure("aa/m", 66.0, "late", early)
-    assert (health.get("aa/m").state, health.get("aa/m").until) == ("probing", 5.0)
+    assert (health.get("aa/m").state, health.get("aa/m").until) == ("trial", 5.0)
     assert health.record_failure("aa/m", 67.0, "still", later)
     assert (health.get("aa/m").lease, health.get("aa/m").until) == (None, 77.0)
 
 
-def test_a_probe_whose_lease_is_over_still_counts_where_nobody_else_probes() -> None:
+def test_a_trial_whose_lease_is_over_still_counts_where_nobody_else_tries() -> None:
     health = on_cooldown()
-    probe = health.admit("aa/m", 5.0) or "healthy"
-    assert health.record_failure("aa/m", 100.0, "still", probe)
+    trial = health.admit("aa/m", 5.0) or "healthy"
+    assert health.record_failure("aa/m", 100.0, "still", trial)
     assert health.get("aa/m").until == 110.0
 
 
 def test_an_operator_may_shorten_a_bench() -> None:
     health = on_cooldown()
     health.disable("aa/m", 1.0, now=0.0)
-    assert health.admit("aa/m", 1.0) == ProbeLease(61.0)
+    assert health.admit("aa/m", 1.0) == TrialLease(61.0)
 
 
 def test_an_operator_without_a_clock_must_say_the_time() -> None:
@@ -328,12 +328,12 @@ def test_a_snapshot_is_a_copy() -> None:
     assert health.snapshot()
 
 
-def test_one_of_64_threads_probes() -> None:
+def test_one_of_64_threads_tries() -> None:
     health = Health(lock=threading.Lock())
     health.cool_down("aa/m", 0.0, "slow down")
     with ThreadPoolExecutor(64) as pool:
         admitted = [wait.result() for wait in [pool.submit(health.admit, "aa/m", 1.0) for _ in range(64)]]
-    assert sorted(admitted, key=str) == [None] * 63 + [ProbeLease(61.0)]
+    assert sorted(admitted, key=str) == [None] * 63 + [TrialLease(61.0)]
 
 
 class Contended(LocalHealthStore):
@@ -357,10 +357,8 @@ def test_conditions_may_be_shared_behind_the_port() -> None:
     assert health.record_failure("aa/m", 0.0, "ours"), "theirs and ours are two"
 
 
-def test_who_is_late_for_the_probe_skips() -> None:
-    shared = Contended(
-        TargetHealth(state="probing", until=0.0, lease=61.0), aa=TargetHealth(state="cooldown", until=0.0)
-    )
+def test_who_is_late_for_the_trial_skips() -> None:
+    shared = Contended(TargetHealth(state="trial", until=0.0, lease=61.0), aa=TargetHealth(state="cooldown", until=0.0))
     assert Health(store=shared).admit("aa", 1.0) is None
 
 
@@ -371,32 +369,32 @@ class Model:
         self.strikes = self.cooldowns = 0
         self.until: float | None = None
         self.lease = 0.0
-        self.probing = False
+        self.on_trial = False
 
     def admit(self, now: float) -> TargetAdmission | None:
         if self.until is None:
             return "healthy"
-        if now < (self.lease if self.probing else self.until):
+        if now < (self.lease if self.on_trial else self.until):
             return None
-        self.probing, self.lease = True, now + 60.0
-        return ProbeLease(self.lease)
+        self.on_trial, self.lease = True, now + 60.0
+        return TrialLease(self.lease)
 
     def failed(self, now: float, admission: TargetAdmission) -> None:
         self.strikes += 1
         if (self.until is None and self.strikes >= 2) or (self.until is not None and self.is_held_by(admission)):
-            self.until, self.probing = now + COOLDOWNS[min(self.cooldowns, 7)], False
+            self.until, self.on_trial = now + COOLDOWNS[min(self.cooldowns, 7)], False
             self.cooldowns += 1
 
     def served(self) -> None:
         self.strikes = self.cooldowns = 0
-        self.until, self.probing = None, False
+        self.until, self.on_trial = None, False
 
     def let_go(self, admission: TargetAdmission) -> None:
         if self.is_held_by(admission):
-            self.probing = False
+            self.on_trial = False
 
     def is_held_by(self, admission: TargetAdmission) -> bool:
-        return self.probing and admission == ProbeLease(self.lease)
+        return self.on_trial and admission == TrialLease(self.lease)
 
 
 @given(
@@ -424,7 +422,7 @@ def test_health_follows_the_table_whatever_happens(story: list[tuple[str, float]
             health.record_failure("aa/m", now, "busy", admission)
             model.failed(now, admission)
         else:
-            health.release_probe("aa/m", admission)
+            health.release_trial("aa/m", admission)
             model.let_go(admission)
         condition = health.get("aa/m")
         assert (condition.failures, condition.cooldowns, condition.until) == (

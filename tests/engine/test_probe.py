@@ -1,4 +1,4 @@
-"""probing.py: what a server does is found by asking it, and becomes facts that can be kept."""
+"""probe.py: what a server does is found by asking it, and becomes facts that can be kept."""
 
 import asyncio
 import json

@@ -112,7 +112,7 @@ def test_a_gateway_sends_one_request_at_a_time_to_a_target_that_is_down(reason: 
     assert sum("retry-after" in answer.headers for answer in answers) >= 9
 
 
-def test_requests_that_wait_for_a_probe_are_answered_if_it_succeeds() -> None:
+def test_requests_that_wait_for_a_trial_are_answered_if_it_succeeds() -> None:
     async def work(app: App) -> list[int]:
         http = request_of("openai_chat", "up/m", hello())
         return [seen.status for seen in await asyncio.gather(*(look(app, http) for _ in range(10)))]

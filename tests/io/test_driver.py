@@ -534,7 +534,7 @@ def test_cancelling_between_attempts_ends_at_once() -> None:
         asyncio.run(work(server))
 
 
-def test_a_cancelled_probe_lets_the_next_one_probe() -> None:
+def test_a_cancelled_trial_lets_the_next_one_try() -> None:
     async def work(server: FaultyServer, registry: Registry) -> None:
         await _cancel_when_asked(server, registry.model("server/m", timeout=1.0))
 

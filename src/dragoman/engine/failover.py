@@ -18,7 +18,7 @@ from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
 from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perform
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
-from dragoman.engine.health import Health, ProbeLease, TargetAdmission
+from dragoman.engine.health import Health, TargetAdmission, TrialLease
 from dragoman.errors import (
     DragomanError,
     Interrupted,
@@ -42,10 +42,10 @@ OnInterrupt: TypeAlias = Literal["fail", "restart"]
 _MIN_COST = 1e-9
 """The cost of a target that is free."""
 _CHOICES = (("order", Order), ("when_all_cooling_down", WhenAllCoolingDown), ("on_interrupt", OnInterrupt))
-MAX_PROBE_WAIT = 1.0
-"""Seconds that a request waits for the result of another request's probe."""
-PROBE_CHECK = 0.05
-"""Seconds from one look at a probe to the next."""
+MAX_TRIAL_WAIT = 1.0
+"""Seconds that a request waits for the result of the trial of another request."""
+TRIAL_CHECK = 0.05
+"""Seconds from one look at a trial to the next."""
 _NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "backoff", "backoff_cap")
 
 
@@ -265,18 +265,18 @@ class Chain:
         return (indexes[0], "last_resort") if indexes else (0, None)
 
     def _shed(self, indexes: Sequence[int], now: float) -> Plan[tuple[int, TargetAdmission | None]]:
-        """A target that is not down, or that this request may probe. If others probe, wait shortly for their result."""
-        ends_at = now + MAX_PROBE_WAIT
+        """A target that is not down, or that this request may try. If a trial runs, wait shortly for its result."""
+        ends_at = now + MAX_TRIAL_WAIT
         while True:
             for index in indexes:
                 name = self._candidates[index].name
-                admission = self._health.probe(name, now) if self._health.is_down(name) else "last_resort"
+                admission = self._health.admit_trial(name, now) if self._health.is_down(name) else "last_resort"
                 if admission is not None:
                     return index, admission
-            is_probed = any(self._health.get(self._candidates[index].name).state == "probing" for index in indexes)
-            if not is_probed or now >= ends_at or not self._is_in_time(now + PROBE_CHECK):
+            is_on_trial = any(self._health.get(self._candidates[index].name).state == "trial" for index in indexes)
+            if not is_on_trial or now >= ends_at or not self._is_in_time(now + TRIAL_CHECK):
                 return 0, None
-            yield Sleep(PROBE_CHECK)
+            yield Sleep(TRIAL_CHECK)
             now = yield Now()
 
     def _is_disabled(self, candidate: _Candidate) -> bool:
@@ -328,8 +328,8 @@ class Chain:
                     self._candidates.append(candidate)
                     return None
         finally:
-            if isinstance(admission, ProbeLease):
-                self._health.release_probe(name, admission)
+            if isinstance(admission, TrialLease):
+                self._health.release_trial(name, admission)
 
     def _must_leave(self, candidate: _Candidate, admission: TargetAdmission, now: float) -> bool:
         """Whether another call or an operator has put the target on cooldown during the wait."""
@@ -470,7 +470,7 @@ class Chain:
             candidate.was_skipped = True
             health = self._health.get(candidate.name)
             remaining = max(0.0, (health.until or now) - now)
-            state = "being probed" if health.state == "probing" else f"on cooldown for {remaining:.1f} s more"
+            state = "being tried" if health.state == "trial" else f"on cooldown for {remaining:.1f} s more"
             reason = f"{state}: {health.reason}"
             yield from self._record(Attempt(target=candidate.name, outcome="skipped", error=reason))
 

@@ -1,8 +1,8 @@
 """Which targets are healthy: a target that fails repeatedly is put on cooldown, and chains prefer other targets.
 
 The states of a target: `healthy` (every request may use it), `cooldown` (until a moment, requests use other targets if
-they have one), `probing` (the cooldown is over and one request, the probe, finds out). A success makes a target
-healthy; a failed probe starts the next, longer cooldown. Requests that run at the same time often fail for the same
+they have one), `trial` (the cooldown is over and one request, the trial, finds out). A success makes a target
+healthy; a failed trial starts the next, longer cooldown. Requests that run at the same time often fail for the same
 reason, so their failures count once. Time is passed in; nothing runs by itself.
 """
 
@@ -15,22 +15,22 @@ from msgspec.structs import replace
 
 from dragoman.targets.health_policy import HealthPolicy
 
-State: TypeAlias = Literal["healthy", "cooldown", "probing"]
+State: TypeAlias = Literal["healthy", "cooldown", "trial"]
 
 
-class ProbeLease(msgspec.Struct, frozen=True):
-    """Permission to be the one request that probes a target."""
+class TrialLease(msgspec.Struct, frozen=True):
+    """Permission to be the one request that tries a target."""
 
     lease: float
-    """Until when no other probe may start. It also identifies the probe."""
+    """Until when no other trial may start. It also identifies the trial."""
 
 
-TargetAdmission: TypeAlias = Literal["healthy", "last_resort"] | ProbeLease
-"""Why a request may use a target: it is healthy, no other target is left, or the request is the probe."""
+TargetAdmission: TypeAlias = Literal["healthy", "last_resort"] | TrialLease
+"""Why a request may use a target: it is healthy, no other target is left, or the request is the trial."""
 DOWN_FAILURES = 5
 """Failures without a success that a target needs to be down: a few in a row can be chance."""
-PROBE_INTERVAL = 1.0
-"""Seconds after the last failure of a target that is down until a request may probe it."""
+TRIAL_INTERVAL = 1.0
+"""Seconds after the last failure of a target that is down until a request may try it."""
 
 
 class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
     by_operator: bool = False
     """Whether an operator disabled it: before `until`, only `enable` makes it healthy."""
     lease: float | None = None
-    """Until when a probe blocks others."""
+    """Until when a trial blocks others."""
     last_error: str | None = None
     last_latency: float | None = None
     """Seconds of the last good answer, or until its first event if it was streamed."""
@@ -68,7 +68,7 @@ class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_disabled(self) -> bool:
-        """Whether an operator disabled it. After that time a probe is admitted; the probe ends the disabled state."""
+        """Whether an operator disabled it. After that time a trial is admitted; the trial ends the disabled state."""
         return self.by_operator and self.state == "cooldown"
 
 
@@ -79,7 +79,7 @@ class HealthStore(Protocol):
     """Where the health of targets is stored. Processes can share one.
 
     A store that several machines share has to translate moments, because their clocks differ. It must return a lease
-    unchanged to the machine that took it, because the lease identifies the probe.
+    unchanged to the machine that took it, because the lease identifies the trial.
 
     >>> shared: HealthStore = LocalHealthStore()
     >>> Health(store=shared).snapshot()
@@ -133,7 +133,7 @@ class Health:
     >>> health.record_failure("aa/m", 0.0, "busy"), health.record_failure("aa/m", 0.0, "busy")
     (False, True)
     >>> health.admit("aa/m", 4.9), health.admit("aa/m", 5.0), health.admit("aa/m", 5.0)
-    (None, ProbeLease(lease=65.0), None)
+    (None, TrialLease(lease=65.0), None)
     """
 
     def __init__(
@@ -151,17 +151,17 @@ class Health:
     # For chains -------------------------------------------------------------------------------------------------------
 
     def admit(self, target: str, now: float, /) -> TargetAdmission | None:
-        """Whether a request may use a target now: `healthy`, as the one probe after a cooldown, or None if not."""
+        """Whether a request may use a target now: `healthy`, as the one trial after a cooldown, or None if not."""
         while True:
             old = self._store.read(target)
             if old.state == "healthy":
                 return "healthy"
-            ends_at = old.lease if old.state == "probing" else old.until
+            ends_at = old.lease if old.state == "trial" else old.until
             if ends_at is not None and now < ends_at:
                 return None
             lease = now + self.policy.lease
-            if self._store.swap(target, old, _start_probe(old, lease)):
-                return ProbeLease(lease)
+            if self._store.swap(target, old, _start_trial(old, lease)):
+                return TrialLease(lease)
 
     def is_down(self, target: str, /) -> bool:
         """Whether a target had nothing but failures for a while, and not only a few."""
@@ -170,18 +170,18 @@ class Health:
             return False
         return health.failures >= DOWN_FAILURES and health.failed_at - health.failing_since >= self.policy.down_after
 
-    def probe(self, target: str, now: float, /) -> TargetAdmission | None:
+    def admit_trial(self, target: str, now: float, /) -> TargetAdmission | None:
         """Admit a request to a target that is down: one at a time, and none just after a failure."""
         while True:
             old = self._store.read(target)
             if old.is_healthy:
                 return "healthy"
-            is_probed = old.state == "probing" and old.lease is not None and now < old.lease
-            if is_probed or old.is_disabled or (old.failed_at is not None and now < old.failed_at + PROBE_INTERVAL):
+            is_on_trial = old.state == "trial" and old.lease is not None and now < old.lease
+            if is_on_trial or old.is_disabled or (old.failed_at is not None and now < old.failed_at + TRIAL_INTERVAL):
                 return None
             lease = now + self.policy.lease
-            if self._store.swap(target, old, _start_probe(old, lease)):
-                return ProbeLease(lease)
+            if self._store.swap(target, old, _start_trial(old, lease)):
+                return TrialLease(lease)
 
     def record_success(self, target: str, latency: float | None = None, /) -> None:
         """Make a target healthy, unless an operator disabled it, and store its latency."""
@@ -206,38 +206,38 @@ class Health:
         """Count the failure of an attempt that began at a moment; True if the target is on cooldown now.
 
         It is not counted if the attempt began before the last failure: both have the same reason then. During a
-        cooldown only the failure of the current probe makes it longer: other requests began before it.
+        cooldown only the failure of the current trial makes it longer: other requests began before it.
         """
 
         def change(old: TargetHealth) -> TargetHealth:
-            is_probe = _is_probed_by(old, admission)
-            if not is_probe and began is not None and old.failed_at is not None and began < old.failed_at:
+            is_trial = _is_trial_of(old, admission)
+            if not is_trial and began is not None and old.failed_at is not None and began < old.failed_at:
                 return replace(old, last_error=error)
             failures = old.failures + 1
             since = now if old.failing_since is None else old.failing_since
             new = replace(old, failures=failures, last_error=error, failing_since=since, failed_at=now)
             if old.is_disabled:
                 return new
-            if (failures >= self.policy.threshold) if old.is_healthy else is_probe:
+            if (failures >= self.policy.threshold) if old.is_healthy else is_trial:
                 cooldowns = old.cooldowns + 1
                 until = now + self.policy.cooldown(cooldowns)
-                return replace(_end_probe(new), cooldowns=cooldowns, until=until, reason=error, by_operator=False)
+                return replace(_end_trial(new), cooldowns=cooldowns, until=until, reason=error, by_operator=False)
             return new
 
         return not self._change(target, change).is_healthy
 
-    def release_probe(self, target: str, admission: TargetAdmission, /) -> None:
-        """Let the next request probe, if the one with this admission was the probe and ended without a result."""
-        self._change(target, lambda old: _end_probe(old) if _is_probed_by(old, admission) else old)
+    def release_trial(self, target: str, admission: TargetAdmission, /) -> None:
+        """Let the next request try, if the one with this admission was the trial and ended without a result."""
+        self._change(target, lambda old: _end_trial(old) if _is_trial_of(old, admission) else old)
 
     def cool_down(self, target: str, until: float, reason: str, /) -> None:
         """Put a target on cooldown until a moment that its provider asked for, or longer if it already is."""
 
         def change(old: TargetHealth) -> TargetHealth:
             if not old.is_healthy and old.until is not None and old.until >= until:
-                return replace(_end_probe(old), last_error=reason)
+                return replace(_end_trial(old), last_error=reason)
             by_operator = old.is_disabled
-            return replace(_end_probe(old), until=until, reason=reason, last_error=reason, by_operator=by_operator)
+            return replace(_end_trial(old), until=until, reason=reason, last_error=reason, by_operator=by_operator)
 
         self._change(target, change)
 
@@ -250,7 +250,7 @@ class Health:
     def disable(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
         """Skip a target for some seconds."""
         until, reason = self._now(now) + seconds, "disabled by an operator"
-        self._change(target, lambda old: replace(_end_probe(old), until=until, reason=reason, by_operator=True))
+        self._change(target, lambda old: replace(_end_trial(old), until=until, reason=reason, by_operator=True))
 
     def enable(self, target: str, /) -> None:
         """Make a target healthy, as if it had never failed."""
@@ -275,13 +275,13 @@ class Health:
         return self._clock()
 
 
-def _is_probed_by(health: TargetHealth, admission: TargetAdmission) -> bool:
-    return isinstance(admission, ProbeLease) and health.state == "probing" and health.lease == admission.lease
+def _is_trial_of(health: TargetHealth, admission: TargetAdmission) -> bool:
+    return isinstance(admission, TrialLease) and health.state == "trial" and health.lease == admission.lease
 
 
-def _start_probe(old: TargetHealth, lease: float) -> TargetHealth:
-    return replace(old, state="probing", lease=lease)
+def _start_trial(old: TargetHealth, lease: float) -> TargetHealth:
+    return replace(old, state="trial", lease=lease)
 
 
-def _end_probe(old: TargetHealth) -> TargetHealth:
+def _end_trial(old: TargetHealth) -> TargetHealth:
     return replace(old, state="cooldown", lease=None)

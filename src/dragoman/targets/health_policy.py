@@ -24,7 +24,7 @@ class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
     cap: float = 300.0
     """The longest cooldown."""
     lease: float = 60.0
-    """After this time a probe that has not ended no longer blocks the next one: its caller may be gone."""
+    """After this time a trial that has not ended no longer blocks the next one: its caller may be gone."""
     down_after: float = 10.0
     """A target is down after nothing but failures for this time. Gateways then send it one request at a time."""
 

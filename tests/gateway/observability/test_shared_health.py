@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from dragoman.engine.health import Health, ProbeLease
+from dragoman.engine.health import Health, TrialLease
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
@@ -63,7 +63,7 @@ def test_a_disabled_target_stays_disabled_after_a_success_at_another_gateway(clo
     run(MemoryStore, work)
 
 
-def test_a_cooldown_that_ends_by_itself_is_probed_by_all_gateways(clock: Clock) -> None:
+def test_a_cooldown_that_ends_by_itself_is_tried_by_all_gateways(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
         one.health.disable("aa/m", 60.0)
@@ -73,7 +73,7 @@ def test_a_cooldown_that_ends_by_itself_is_probed_by_all_gateways(clock: Clock) 
         one.health.disable("bb/m", 60.0)
         for gateway in (one, other):
             await gateway.shared.sync()
-        assert all(isinstance(each.health.admit("aa/m", each.clock()), ProbeLease) for each in (one, other))
+        assert all(isinstance(each.health.admit("aa/m", each.clock()), TrialLease) for each in (one, other))
         assert other.health.admit("bb/m", other.clock()) is None
 
     run(MemoryStore, work)

@@ -108,7 +108,7 @@ class Metrics:
         self._pending = Gauge("dragoman_usage_rows_pending", "Rows of the usage log that are not written yet.")
         self._lost = Gauge("dragoman_usage_rows_lost", "Rows of the usage log that were lost while the store was down.")
         self._cooldown = Gauge(
-            "dragoman_target_cooldown", "Whether a target is on cooldown, disabled or probed.", ("target",)
+            "dragoman_target_cooldown", "Whether a target is on cooldown, disabled or on trial.", ("target",)
         )
         self._targets: dict[str, str] = {}
         self._in_flight.set(0)

@@ -95,7 +95,7 @@ class SharedHealthStore:
                 continue
             old, until = self._local.read(target), cooldown.until - wall_clock + now
             is_longer = old.until is not None and not old.is_healthy and old.until >= until - CLOCK_TOLERANCE
-            if old.state == "probing" or is_longer:
+            if old.state == "trial" or is_longer:
                 continue
             new = TargetHealth(
                 state="cooldown",
@@ -110,7 +110,7 @@ class SharedHealthStore:
                 self._adopted[target] = new
         for target in self._adopted.keys() - shared.keys():
             adopted = self._adopted.pop(target)
-            # If the cooldown is over anyway, the target is not known to be healthy: the next request probes it.
+            # If the cooldown is over anyway, the target is not known to be healthy: the next request tries it.
             if adopted.until is not None and adopted.until > now:
                 self._local.swap(target, adopted, TargetHealth(last_latency=adopted.last_latency))
 

@@ -248,11 +248,11 @@ def check_port(gateway: GatewaySettings, /) -> None:
     """Raise SetupError if the port is in use: granian shares it between workers, and so with a second gateway."""
     try:
         family, kind, *_, address_info = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
+        with socket.socket(family, kind) as listener:
             if os.name == "posix":  # on Windows, the option would allow a second listener
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address_info)
-            probe.listen()
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address_info)
+            listener.listen()
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SetupError(f"cannot listen at {address(gateway)}: {reason}") from error

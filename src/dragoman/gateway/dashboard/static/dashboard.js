@@ -6,7 +6,7 @@ import { offerModels } from "./playground.js";
 
 const INTERVAL = 2000, MAX_ROWS = 500, USAGE_ROUNDS = 5, CLOCK_TOLERANCE = 5;
 const VIEWS = ["health", "requests", "usage", "playground"];
-const STATES = { healthy: "healthy", cooldown: "cooldown", probing: "probing", disabled: "disabled", due: "waits for a probe", unready: "no API key" };
+const STATES = { healthy: "healthy", cooldown: "cooldown", trial: "trial", disabled: "disabled", due: "waits for a trial", unready: "no API key" };
 
 const rows = new Map();
 let states = new Map(), timer = null, round = 0, usage = null, isSignedIn = false;
