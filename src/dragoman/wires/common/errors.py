@@ -25,6 +25,7 @@ from dragoman.errors import (
 from dragoman.http import MAX_WAIT, Head, decode_duration, redact_url, retry_after
 from dragoman.types import JsonObject, Usage, is_list, is_object
 from dragoman.wires.common.classify import classify
+from dragoman.wires.common.content_filters import describe_error
 
 E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
@@ -186,9 +187,10 @@ def _with_details(facts: dict[str, Any]) -> dict[str, Any]:
             # Google sends a short retryDelay even if the quota of the day is used up (2026-09).
             if "PerDay" in str(detail.get("violations")):
                 return {**facts, **more, "reason": "quota_per_day"}
-    inner = facts.get("innererror")
-    if is_object(inner):
-        more["inner_code"] = inner.get("code")
+    for key in ("innererror", "inner_error"):
+        inner = facts.get(key)
+        if is_object(inner):
+            more["inner_code"] = inner.get("code")
     return {**facts, **more}
 
 
@@ -208,7 +210,9 @@ def _message(facts: dict[str, Any]) -> str:
     text = value if isinstance(value, str) else _message_from_json(value)
     metadata = facts.get("metadata")
     raw = metadata.get("raw") if is_object(metadata) else None
-    return f"{text}: {raw}" if isinstance(raw, str) else text
+    text = f"{text}: {raw}" if isinstance(raw, str) else text
+    filters = describe_error(facts)
+    return f"{text} (content filter: {filters})" if filters else text
 
 
 def _message_from_json(value: object) -> str:

@@ -28,6 +28,7 @@ from dragoman.types import (
 )
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.common.client import merge_usage, truncated
+from dragoman.wires.common.content_filters import filter_notices, is_filtered, merge_results, prompt_results
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
@@ -48,9 +49,11 @@ from dragoman.wires.openai_chat.schema import (
     ABORTED_REASONS,
     BASE_CODES,
     CITATIONS,
+    FILTERS,
     FINISH_REASONS,
     FUNCTION_CALL,
     NAME,
+    PROMPT_FILTERS,
     ChatChoice,
     ChatChunk,
     ChatMessage,
@@ -84,6 +87,8 @@ class ChatDecoder:
         self._others: dict[int, ChatDecoder] = {}
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._annotations: JsonObject = {}
+        self._prompt_filters: JsonObject = {}
+        self._filters: JsonObject = {}
         self._images: list[JsonObject] = []
         self._template = DeltaTemplate()
 
@@ -147,6 +152,10 @@ class ChatDecoder:
                 self._annotations[key] = value
         if chunk.service_tier is not None and isinstance(chunk.service_tier, str):
             self.out.service_tier = chunk.service_tier
+        if chunk.prompt_filter_results:
+            self._prompt_filters = self._merge_filters(
+                self._prompt_filters, prompt_results(chunk.prompt_filter_results)
+            )
         for choice in chunk.choices or ():
             if choice.index:
                 self._read_other(choice.index, choice, message_of(choice))
@@ -166,9 +175,10 @@ class ChatDecoder:
             other.out.text_splitter, other.out.thinking_extra = self.out.text_splitter, self.out.thinking_extra
         other.read_choice(choice, message)
 
-    def as_choice(self) -> Choice:
+    def as_choice(self, parent: Assembler) -> Choice:
         self._end()
         response = fold(self.out.take())
+        parent.notices.extend(response.notices)
         return Choice(message=response.message, finish=response.finish)
 
     def _usage(self, tokens: ChatUsage) -> None:
@@ -183,9 +193,17 @@ class ChatDecoder:
             self._add_logprobs(choice.logprobs)
         if message is not None:
             self._message(message)
+        if choice.content_filter_results:
+            self._filters = self._merge_filters(self._filters, choice.content_filter_results)
         if choice.finish_reason:
             self._finish = choice.finish_reason
             self._is_over = True
+
+    def _merge_filters(self, known: JsonObject, new: object) -> JsonObject:
+        merged = merge_results(known, new)
+        if merged is not known:
+            self.out.count_characters(len(encode_json(merged)))
+        return merged
 
     def _add_logprobs(self, logprobs: JsonObject) -> None:
         """Collect the tokens until their text ends; in a stream they may come before it."""
@@ -300,13 +318,19 @@ class ChatDecoder:
             raise error_from_json({"code": self._finish, "message": message}, usage=self.out.usage)
         raw = self._finish or ""
         reason = "blocked" if self._is_refused else FINISH_REASONS.get(raw.lower(), "other")
+        if not raw and is_filtered(self._filters):
+            reason = "blocked"
         if self._calls is not None:
             self._calls.finish(cut=reason == "length")
         self._add_collected()
         note_cut_prompt(self.out, self._request, NAME)
-        self.out.other_choices = tuple([self._others[index].as_choice() for index in sorted(self._others)])
-        unknown = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH_REASONS else {}
-        self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, unknown)))
+        self.out.other_choices = tuple([self._others[index].as_choice(self.out) for index in sorted(self._others)])
+        extra: JsonObject = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH_REASONS else {}
+        if self._filters or self._prompt_filters:
+            self.out.notices.extend(filter_notices(self._prompt_filters, self._filters))
+            filters = {PROMPT_FILTERS: self._prompt_filters, FILTERS: self._filters}
+            extra |= {name: results for name, results in filters.items() if results}
+        self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, extra)))
 
     def _add_collected(self) -> None:
         """Emit the parts that have no end mark."""
@@ -336,7 +360,9 @@ def _text(data: bytes) -> str | None:
     choice, text = chunk.choices[0], chunk.choices[0].delta.content
     if not isinstance(text, str) or choice.index:
         return None
-    choices = [ChatChoice(index=choice.index, delta=ChatMessage(content=text))]
+    # The results of filters are the same bytes in each chunk that fits the template, so reading one chunk is enough.
+    filters = choice.content_filter_results
+    choices = [ChatChoice(index=choice.index, delta=ChatMessage(content=text), content_filter_results=filters)]
     plain = ChatChunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=choices)
     return text if chunk == plain else None
 

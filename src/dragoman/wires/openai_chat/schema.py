@@ -12,6 +12,8 @@ from dragoman.wires.common.json import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+PROMPT_FILTERS, FILTERS = "prompt_filter_results", "content_filter_results"
+"""Results of content filters: of the prompt, in the body; of the answer, in a choice."""
 TEXT_PLACEHOLDER = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
 """A placeholder for a piece of text, which occurs nowhere else in a chunk."""
 FUNCTION_CALL = "function_call"
@@ -120,6 +122,7 @@ class ChatChoice(msgspec.Struct, gc=False):
     logprobs: Any = None
     usage: "ChatUsage | None" = None
     error: Any = None
+    content_filter_results: Any = None
 
 
 class ChatUsage(msgspec.Struct, gc=False):
@@ -159,6 +162,7 @@ class ChatChunk(msgspec.Struct, gc=False):
     citations: Any = None
     search_results: Any = None
     service_tier: Any = None
+    prompt_filter_results: Any = None
 
 
 class ChatRequest(msgspec.Struct):

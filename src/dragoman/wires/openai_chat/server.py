@@ -80,7 +80,14 @@ from dragoman.wires.openai_chat.schema import (
     ChatRequest,
     write_usage,
 )
-from dragoman.wires.openai_chat.stream_encoder import ChatStreamEncoder, encode_finish, is_supported, text_extra
+from dragoman.wires.openai_chat.stream_encoder import (
+    ChatStreamEncoder,
+    encode_filters,
+    encode_finish,
+    encode_prompt_filters,
+    is_supported,
+    text_extra,
+)
 
 _EFFORTS: dict[str, Effort] = {effort: effort for effort in EFFORTS}
 _VERBOSITIES: dict[str, Verbosity] = {word: word for word in get_args(Verbosity)}
@@ -145,6 +152,7 @@ class OpenAIChatServer:
             "usage": write_usage(response.usage),
             **without_none({"service_tier": tier_word(response.service_tier, "default")}),
             **citations,
+            **encode_prompt_filters(response.finish),
         }
         return HttpResponse(body=encode_json(body))
 
@@ -176,6 +184,7 @@ def _encode_choice(index: int, choice: Choice) -> tuple[JsonObject, JsonObject]:
         "message": {"refusal": None, **message},
         "logprobs": write_choice_logprobs(parts),
         "finish_reason": encode_finish(choice.finish, is_refused="refusal" in message),
+        **encode_filters(choice.finish),
     }
     return encoded, extra
 

@@ -37,9 +37,11 @@ from dragoman.wires.openai_chat.parts import (
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     CLIENT_FINISH_REASONS,
+    FILTERS,
     FINISH_REASON_TO_WIRE,
     FUNCTION_CALL,
     NAME,
+    PROMPT_FILTERS,
     REASONING_FIELDS,
     TEXT_PLACEHOLDER,
     write_usage,
@@ -101,8 +103,9 @@ class ChatStreamEncoder:
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, index: int = 0, **more: Any) -> bytes:
         choice: JsonObject = {"index": index, "delta": delta, "finish_reason": finish}
-        if "logprobs" in more:
-            choice["logprobs"] = more.pop("logprobs")
+        for field in ("logprobs", FILTERS):
+            if field in more:
+                choice[field] = more.pop(field)
         return encode_sse(encode_json({**self._head, "choices": [choice], **more}))
 
     def _ended(self, event: PartEnded) -> bytes:
@@ -161,12 +164,13 @@ class ChatStreamEncoder:
         finish_reason = encode_finish(event.finish, is_refused=self._is_refused)
         others = b"".join(self._other(index, choice) for index, choice in enumerate(event.other_choices, 1))
         tier = {} if event.service_tier is None else {"service_tier": tier_word(event.service_tier, "default")}
+        filters = {**encode_prompt_filters(event.finish), **encode_filters(event.finish)} if event.finish.extra else {}
         if not self._usage_chunk:
-            more: dict[str, Any] = {**tier, **({"usage": tokens} if tokens else {})}
+            more: dict[str, Any] = {**filters, **tier, **({"usage": tokens} if tokens else {})}
             last = self._chunk({}, finish_reason, **more)
         else:
             usage_chunk: JsonObject = {**self._head, "choices": [], "usage": tokens, **tier}
-            last = self._chunk({}, finish_reason) + encode_sse(encode_json(usage_chunk))
+            last = self._chunk({}, finish_reason, **filters) + encode_sse(encode_json(usage_chunk))
         return others + last + encode_sse(b"[DONE]")
 
     def _other(self, index: int, choice: Choice) -> bytes:
@@ -180,7 +184,7 @@ class ChatStreamEncoder:
             more["logprobs"] = logprobs
         finish = encode_finish(choice.finish, is_refused="refusal" in message)
         whole = self._chunk(message, index=index, **more)
-        return whole + self._chunk({}, finish, index)
+        return whole + self._chunk({}, finish, index, **encode_filters(choice.finish))
 
 
 def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | Opaque]:
@@ -213,6 +217,18 @@ def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
         return str(raw)
     is_unknown = finish.raw is None and finish.reason == "other"
     return None if is_unknown else finish_word(finish, CLIENT_FINISH_REASONS, FINISH_REASON_TO_WIRE)
+
+
+def encode_filters(finish: Finish) -> JsonObject:
+    """The field of a choice with the results of content filters."""
+    results = wire_extra(finish.extra, NAME).get(FILTERS)
+    return {FILTERS: results} if results else {}
+
+
+def encode_prompt_filters(finish: Finish) -> JsonObject:
+    """The field of a body with the results of content filters for the prompt."""
+    results = wire_extra(finish.extra, NAME).get(PROMPT_FILTERS)
+    return {PROMPT_FILTERS: [{"prompt_index": 0, FILTERS: results}]} if results else {}
 
 
 def text_extra(parts: Iterable[Part]) -> JsonObject:

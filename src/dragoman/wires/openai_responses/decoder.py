@@ -9,7 +9,7 @@ from the start.
 
 from collections import deque
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,8 +17,9 @@ from dragoman.errors import Malformed, ProviderError
 from dragoman.events import Assembler, check_open, parse_arguments
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, Usage, is_list, is_object
 from dragoman.wires.common.client import truncated
+from dragoman.wires.common.content_filters import filter_notices, prompt_results
 from dragoman.wires.common.errors import error_from_json
-from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
@@ -37,6 +38,7 @@ from dragoman.wires.openai_responses.parts import (
 )
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
+    FILTERS,
     NAME,
     PERMANENT_CODES,
     ResponseObject,
@@ -451,7 +453,7 @@ class ResponsesDecoder:
             out.service_tier = response.service_tier
         if response.error or status in ("failed", "cancelled"):
             error = response.error or {"code": status, "message": f"the response ended with status {status}"}
-            raise _error({"error": error}, usage=out.usage)
+            raise _error({"error": error, FILTERS: response.content_filters}, usage=out.usage)
         output = _Output(response.output or [])
         for slot in self._slots:
             item = output.take(slot)
@@ -463,7 +465,18 @@ class ResponsesDecoder:
         detail = (response.incomplete_details or {}).get("reason")
         raw = detail if isinstance(detail, str) and detail else status
         reason = finish_reason(raw, calls=out.has_calls, asks_approval=self._asks_approval, refused=self._refused)
-        out.finish(Finish(reason=reason, raw=raw))
+        is_blocked, extra = self._read_filters(response.content_filters)
+        out.finish(Finish(reason="blocked" if is_blocked and reason == "stop" else reason, raw=raw, extra=extra))
+
+    def _read_filters(self, filters: object) -> tuple[bool, dict[str, Any]]:
+        """Whether a content filter blocked the answer, and the results for the `extra` of the finish."""
+        known = [item for item in filters if is_object(item)] if is_list(filters) else []
+        if not known:
+            return False, {}
+        answer = [item for item in known if item.get("source_type") != "prompt"]
+        prompt = [item for item in known if item.get("source_type") == "prompt"]
+        self.out.notices.extend(filter_notices(prompt_results(prompt), prompt_results(answer)))
+        return any(item.get("blocked") is True for item in answer), make_extra(NAME, {FILTERS: known})
 
 
 class _Output:

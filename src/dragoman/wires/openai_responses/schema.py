@@ -13,6 +13,8 @@ ENCRYPTED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
 RARE_FIELDS = {name: name for name in ("logprobs", "top_logprobs", "service_tier", "verbosity")}
 CUSTOM = "custom_tool_call"
+FILTERS = "content_filters"
+"""The member of a response with the results of content filters."""
 MIN_OUTPUT = 16
 """The minimum of `max_output_tokens` (seen 2026-07)."""
 
@@ -80,6 +82,7 @@ class ResponseObject(msgspec.Struct):
     error: Any = None
     incomplete_details: JsonObject | None = None
     service_tier: Any = None
+    content_filters: Any = None
 
 
 class ResponsesStreamEvent(msgspec.Struct):

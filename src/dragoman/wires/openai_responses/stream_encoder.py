@@ -32,6 +32,7 @@ from dragoman.wires.openai_responses.parts import (
 from dragoman.wires.openai_responses.request_echo import ECHO_DEFAULTS
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
+    FILTERS,
     FINISH_REASON_TO_WIRE,
     NAME,
     STATUSES,
@@ -86,6 +87,7 @@ def encode_final_response(
         "incomplete_details": details,
         "completed_at": echo.get("completed_at") if status == "completed" else None,
         "service_tier": tier_word(tier, "default") or response["service_tier"],
+        **{key: value for key, value in wire_extra(finish.extra, NAME).items() if key == FILTERS},
     }
 
 
