@@ -405,3 +405,54 @@ def test_a_kept_answer_can_be_fetched_and_dropped() -> None:
     assert fetched["output"][0]["content"][0]["text"] == "Hello"
     dropped = {"id": "resp_1", "object": "response", "deleted": True}
     assert encoded("openai_responses", "DELETE", path, DropResponse("resp_1"), None) == dropped
+
+
+# Embeddings of Google's clients, and of old clients of Ollama ---------------------------------------------------------
+
+
+EMBED_ONE, EMBED_MANY = "/v1beta/models/{model}:embedContent", "/v1beta/models/{model}:batchEmbedContents"
+
+
+def test_google_clients_embed_one_text() -> None:
+    body = {
+        "model": "models/demo/any",
+        "content": {"parts": [{"text": "ships"}, {"text": "tides"}]},
+        "output_dimensionality": 8,
+        "taskType": "RETRIEVAL_QUERY",
+    }
+    embed = decoded("google", "POST", EMBED_ONE, body, at="/v1beta/models/demo/any:embedContent")
+    assert embed == Embed("demo/any", ("ships\ntides",), 8, ignored_fields=("taskType",))
+    assert encoded("google", "POST", EMBED_ONE, embed, VECTORS) == {"embedding": {"values": [0.5, -1.0]}}
+
+
+def test_google_clients_embed_many_texts() -> None:
+    requests = [{"model": "models/m", "content": {"parts": [{"text": text}]}} for text in ("a", "b")]
+    embed = decoded("google", "POST", EMBED_MANY, {"requests": requests}, at="/v1beta/models/m:batchEmbedContents")
+    assert embed == Embed("m", ("a", "b"))
+    two = Embeddings(vectors=((0.5,), (1.0,)), usage=Usage(input=3))
+    assert encoded("google", "POST", EMBED_MANY, embed, two) == {"embeddings": [{"values": [0.5]}, {"values": [1.0]}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "requests"),
+        ({"requests": []}, "requests"),
+        ({"requests": [3]}, "requests[0].content.parts"),
+        ({"requests": [{"content": "text"}]}, "requests[0].content.parts"),
+        ({"requests": [{"content": {"parts": [3]}}]}, "requests[0].content.parts"),
+        ({"requests": [{"content": {"parts": [{"inlineData": {}}]}}]}, "requests[0].content.parts"),
+        ({"requests": [{"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 0}]}, "outputDimensionality"),
+        ({"requests": [{"outputDimensionality": 1}, {"outputDimensionality": 2}]}, "outputDimensionality"),
+    ],
+)
+def test_what_google_clients_cannot_embed_is_refused(body: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        decoded("google", "POST", EMBED_MANY, body, at="/v1beta/models/m:batchEmbedContents")
+    assert caught.value.param == param
+
+
+def test_old_clients_of_ollama_embed_one_text() -> None:
+    embed = decoded("ollama", "POST", "/api/embeddings", {"model": "m", "prompt": "ships", "keep_alive": "5m"})
+    assert embed == Embed("m", ("ships",), ignored_fields=("keep_alive",))
+    assert encoded("ollama", "POST", "/api/embeddings", embed, VECTORS) == {"embedding": [0.5, -1.0]}

@@ -1,16 +1,19 @@
-"""Google's endpoints besides generation, as a server: models and token counts."""
+"""Google's endpoints besides generation, as a server: models, token counts and embeddings."""
 
 import msgspec
 
 from dragoman.http import HttpRequest
-from dragoman.types import JsonObject, ModelInfo, Request, is_object
+from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, is_list, is_object
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.request_body import decode_request_json
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
 from dragoman.wires.common.server_endpoints import (
+    Embed,
     Route,
     ServerEndpoint,
     count_tokens_endpoint,
+    embeddings_endpoint,
     list_models_endpoint,
+    path_parameter,
     show_model_endpoint,
 )
 from dragoman.wires.google.schema import camel
@@ -18,6 +21,7 @@ from dragoman.wires.google.server import GeminiServer
 
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
 _COUNT = ":countTokens"
+_EMBED_FIELDS = frozenset({"model", "content", "outputDimensionality"})
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
@@ -44,6 +48,57 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
     return GeminiServer().decode_request(generate)
 
 
+def _decode_text(content: object, field: str) -> str:
+    """The text of a content to embed. Its parts are one text."""
+    parts = content.get("parts") if is_object(content) else None
+    texts = [part.get("text") if is_object(part) else None for part in parts] if is_list(parts) else []
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise invalid_field(f"{field}.parts", "must be a list of parts with a text; other parts cannot be embedded")
+    return "\n".join(map(str, texts))
+
+
+def _decode_embed(model: str, requests: list[tuple[str, JsonObject]]) -> Embed:
+    """Decode the requests of a body, each with the name of its field."""
+    sizes = {request.get("outputDimensionality") for _, request in requests}
+    size = sizes.pop() if sizes else None
+    if sizes or not (size is None or (isinstance(size, int) and size > 0)):
+        raise invalid_field("outputDimensionality", "must be a number > 0, the same in all requests")
+    ignored = sorted({field for _, request in requests for field in without_none(request)} - _EMBED_FIELDS)
+    prefixes = [f"{field}.content" if field else "content" for field, _ in requests]
+    texts = tuple(
+        _decode_text(request.get("content"), prefix) for (_, request), prefix in zip(requests, prefixes, strict=True)
+    )
+    return Embed(model, texts, size, ignored_fields=tuple(ignored))
+
+
+def _embed_endpoint(path: str) -> ServerEndpoint:
+    route = Route(method="POST", path=f"{path}/{{model}}:embedContent")
+
+    def decode(http: HttpRequest) -> Embed:
+        return _decode_embed(path_parameter(route, http), [("", camel(decode_request_json(http)))])
+
+    def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
+        return {"embedding": {"values": list(embeddings.vectors[0])}}
+
+    return embeddings_endpoint(route, decode, encode)
+
+
+def _batch_embed_endpoint(path: str) -> ServerEndpoint:
+    route = Route(method="POST", path=f"{path}/{{model}}:batchEmbedContents")
+
+    def decode(http: HttpRequest) -> Embed:
+        requests = camel(decode_request_json(http)).get("requests")
+        if not is_list(requests) or not requests:
+            raise missing_field("requests")
+        named = [(f"requests[{i}]", request if is_object(request) else {}) for i, request in enumerate(requests)]
+        return _decode_embed(path_parameter(route, http), named)
+
+    def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
+        return {"embeddings": [{"values": list(vector)} for vector in embeddings.vectors]}
+
+    return embeddings_endpoint(route, decode, encode)
+
+
 def _endpoints(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
     path = f"/{version}/models"
     return (
@@ -52,6 +107,8 @@ def _endpoints(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
         count_tokens_endpoint(
             Route(method="POST", path=f"{path}/{{model}}{_COUNT}"), _decode_count, lambda count: {"totalTokens": count}
         ),
+        _embed_endpoint(path),
+        _batch_embed_endpoint(path),
     )
 
 

@@ -136,6 +136,13 @@ class OllamaEmbedRequest(msgspec.Struct):
     dimensions: int | None = None
 
 
+class OllamaOldEmbedRequest(msgspec.Struct):
+    """The body of `/api/embeddings`."""
+
+    model: str = ""
+    prompt: str = ""
+
+
 class OllamaRequestMessage(msgspec.Struct):
     """One message, as a client sends it."""
 

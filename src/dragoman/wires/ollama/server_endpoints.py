@@ -16,7 +16,7 @@ from dragoman.wires.common.server_endpoints import (
     list_models_endpoint,
     static_endpoint,
 )
-from dragoman.wires.ollama.schema import OllamaEmbedRequest, OllamaShowRequest, write_time
+from dragoman.wires.ollama.schema import OllamaEmbedRequest, OllamaOldEmbedRequest, OllamaShowRequest, write_time
 
 VERSION = "0.13.0"
 """The version of the API that is served (2026-11); clients ask for it before they send tools or think."""
@@ -76,12 +76,23 @@ def _encode_embeddings(query: Embed, embeddings: Embeddings) -> JsonObject:
     }
 
 
+def _decode_old_embed(http: HttpRequest) -> Embed:
+    """Decode a request of `/api/embeddings`, which Ollama replaced with `/api/embed` but still serves (2026-11)."""
+    body, rest = read_fields(OllamaOldEmbedRequest, decode_request_json(http), "body")
+    return Embed(body.model, (body.prompt,), ignored_fields=tuple(without_none(rest)))
+
+
+def _encode_old_embedding(_: Embed, embeddings: Embeddings) -> JsonObject:
+    return {"embedding": list(embeddings.vectors[0])}
+
+
 SERVER_ENDPOINTS = (
     list_models_endpoint(Route(method="GET", path="/api/tags"), _encode_models),
     ServerEndpoint(
         Route(method="POST", path="/api/show"), _decode_show, lambda _, model: json_response(_encode_show(model))
     ),
     embeddings_endpoint(Route(method="POST", path="/api/embed"), _decode_embed, _encode_embeddings),
+    embeddings_endpoint(Route(method="POST", path="/api/embeddings"), _decode_old_embed, _encode_old_embedding),
     static_endpoint(Route(method="GET", path="/api/version"), lambda: json_response({"version": VERSION})),
     static_endpoint(Route(method="GET", path="/api/ps"), lambda: json_response({"models": []})),
 )

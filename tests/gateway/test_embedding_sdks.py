@@ -1,0 +1,44 @@
+"""Embeddings by the official packages against a live gateway."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.gateway.live import Gateway
+
+TEXTS = ["ships", "harbours"]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with Gateway(tmp_path_factory.mktemp("embeddings"), '[gateway]\nproviders = ["demo"]\n') as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def expected(gateway: Gateway) -> list[list[float]]:
+    """The vectors as OpenAI's package reads them."""
+    from openai import OpenAI
+
+    with OpenAI(base_url=f"{gateway.url}/v1", api_key="none") as client:
+        found = client.embeddings.create(model="demo/any", input=TEXTS, encoding_format="float")
+    return [row.embedding for row in found.data]
+
+
+def test_googles_package_gets_the_same_vectors(gateway: Gateway, expected: list[list[float]]) -> None:
+    from google.genai import Client
+    from google.genai.types import HttpOptions
+
+    with Client(api_key="none", http_options=HttpOptions(base_url=gateway.url)) as client:
+        found = client.models.embed_content(model="demo/any", contents=list(TEXTS))
+    assert [each.values for each in found.embeddings or []] == [pytest.approx(vector) for vector in expected]
+
+
+def test_ollamas_package_gets_the_same_vectors(gateway: Gateway, expected: list[list[float]]) -> None:
+    from ollama import Client
+
+    with Client(host=gateway.url) as client:
+        one = client.embeddings(model="demo/any", prompt=TEXTS[0]).embedding
+        many = client.embed(model="demo/any", input=TEXTS).embeddings
+    assert list(one) == pytest.approx(expected[0])
+    assert [list(vector) for vector in many] == [pytest.approx(vector) for vector in expected]
