@@ -42,7 +42,7 @@ from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import any_host_of, apply_families, maker_of, record_of
 from dragoman.targets.provider import Provider, with_default_path
-from dragoman.targets.providers import PROVIDERS
+from dragoman.targets.providers import PROVIDERS, with_other_names
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
 
@@ -121,6 +121,8 @@ class Registry:
         self._base_url = base_url
         self._cloud_credentials: dict[Identity, Credential] = {}
         self._providers: dict[str, Provider] = dict(PROVIDERS)
+        self._derived: dict[str, Provider] = dict(PROVIDERS)
+        """The records that nobody defined under their own name."""
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
         self._invalid_dsns: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
@@ -263,11 +265,18 @@ class Registry:
         function = fields.get("api_key") or fields.get("credential", None if provider is None else provider.credential)
         if callable(function):
             fields |= {"api_key": None, "credential": KeyFunction(function)}
-        provider = make_provider(fields, self._providers, provider)
-        self._providers[provider.name] = provider
-        self._invalid_dsns.pop(provider.name, None)
+        return self._put(make_provider(fields, self._providers, provider))
+
+    def _put(self, provider: Provider) -> Provider:
+        """Add a provider, and give its account to the records of the same service that are not defined themselves."""
+        own, *others = with_other_names(provider)
+        self._providers[own.name] = own
+        for other in others:
+            if self._providers[other.name] is self._derived[other.name]:
+                self._providers[other.name] = self._derived[other.name] = other
+        self._invalid_dsns.pop(own.name, None)
         self._resolved = {}
-        return provider
+        return own
 
     def add_scheme(self, scheme: str, provider: Provider | str) -> None:
         """Add a scheme for DSNs. Its providers start from this record, or from the provider of this name.
@@ -478,10 +487,7 @@ class Registry:
         except SetupError:
             self._invalid_dsns[name] = dsn
             raise
-        self._invalid_dsns.pop(name, None)
-        self._providers[name] = provider
-        self._resolved = {}
-        return provider
+        return self._put(provider)
 
     def _add_facts(self, name: str, facts: ModelFacts) -> None:
         old = self._facts.get(name, ModelFacts())

@@ -348,3 +348,59 @@ def test_all_problems_of_a_health_policy_are_listed() -> None:
 def test_a_registry_takes_a_health_or_a_policy() -> None:
     with pytest.raises(SetupError, match=r"^Registry takes health= or health_policy=, not both"):
         Registry(env={}, health=Health(), health_policy=HealthPolicy())
+
+
+# Known names ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_known_name_is_its_own_like() -> None:
+    registry = Registry(env={})
+    registry.load_config('[providers.anthropic]\nbase_url = "http://box:1"\napi_key = "k"')
+    target = registry.target("anthropic/claude-x")
+    assert (target.wire, target.base_url, target.api_key) == ("anthropic", "http://box:1/v1", "k")
+    assert registry.add_provider(name="groq", api_key="k").wire == "openai_chat"
+
+
+def test_a_known_name_with_a_wire_is_a_record_of_its_own() -> None:
+    provider = Registry(env={}).add_provider(name="groq", wire="ollama", base_url="http://box:1")
+    assert (provider.wire, provider.key_names) == ("ollama", ())
+
+
+def test_an_unknown_name_needs_a_wire_or_a_like() -> None:
+    with pytest.raises(SetupError, match="wire"):
+        Registry(env={}).add_provider(name="box", base_url="http://box:1")
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses"])
+def test_the_key_of_a_provider_is_that_of_its_other_names(name: str) -> None:
+    registry = Registry(env={})
+    registry.load_config('[providers.openai]\napi_key = "k"\nheaders = { x-team = "tides" }')
+    target = registry.target(f"{name}/gpt-5.6")
+    assert (target.api_key, target.headers["x-team"]) == ("k", "tides")
+    assert target.wire == PROVIDERS[name].wire
+    registry.add_provider(name="openai", api_key="k2")
+    assert registry.target(f"{name}/gpt-5.6").api_key == "k2"
+    registry.add_provider(name=name, api_key="own")
+    registry.add_provider(name="openai", api_key="k3")
+    assert registry.target(f"{name}/gpt-5.6").api_key == "own"
+
+
+@pytest.mark.parametrize("tables", ["", "wire = 'ollama'\nbase_url = 'http://box:1'", "like = 'vllm'"])
+def test_another_name_follows_its_table_only_if_it_is_the_same_service(tables: str) -> None:
+    registry = Registry(env={})
+    registry.load_config(f"[providers.openai]\n{tables}\napi_key = 'k'")
+    assert registry.target("openai-responses/gpt-5.6").api_key == (None if tables else "k")
+
+
+def test_a_table_of_another_name_may_come_before_the_one_with_the_key() -> None:
+    registry = Registry(env={})
+    registry.load_config(
+        '[providers.openai-responses]\nheaders = { x-team = "tides" }\n[providers.openai]\napi_key = "k"\n'
+    )
+    target = registry.target("openai-responses/gpt-5.6")
+    assert (target.api_key, target.headers["x-team"]) == ("k", "tides")
+
+
+def test_the_key_of_google_is_that_of_gemini() -> None:
+    registry = Registry(env={"LLM_GOOGLE": "google://k@box"})
+    assert registry.target("gemini/gemini-3-pro").api_key == "k"

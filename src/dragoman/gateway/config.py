@@ -28,7 +28,7 @@ from dragoman.gateway.validation import describe_mismatch
 from dragoman.registry import Registry
 from dragoman.targets import config as settings
 from dragoman.targets.dsn import PREFIX
-from dragoman.targets.providers import PROVIDERS
+from dragoman.targets.providers import OTHER_NAMES, PROVIDERS
 from dragoman.types import is_list, is_object
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -295,6 +295,7 @@ def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) ->
         problems += lines or [head]
         _fill_names(registry, config)
     providers = {*config.gateway.providers, *_table(config, "providers")}
+    providers |= {other for name in tuple(providers) for other in OTHER_NAMES.get(name, ())}
     for name in registry.aliases():
         try:
             providers |= {target.provider for target in registry.targets(name)}

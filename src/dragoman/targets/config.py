@@ -17,6 +17,7 @@ from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import override
 from dragoman.targets.provider import Provider, clean_key, with_default_path, without_credentials
+from dragoman.targets.providers import OTHER_NAMES, with_other_names
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
 from dragoman.types.checks import is_mapping, is_text, shown
@@ -72,8 +73,8 @@ def make_provider(
 ) -> Provider:
     """A provider from its fields. They override `record`, or the provider that `like` names.
 
-    A base URL without a path gets the path of that record, and overrides its environment variables. Credentials of the
-    record are not copied to another base URL.
+    A known name without `wire` is like itself. A base URL without a path gets the path of that record, and overrides
+    its environment variables. Credentials of the record are not copied to a provider of another name and base URL.
 
     >>> from dragoman.targets.providers import PROVIDERS
     >>> make_provider({"name": "box", "like": "vllm", "base_url": "http://box:8000/v1"}, PROVIDERS)
@@ -81,7 +82,7 @@ def make_provider(
     """
     own = dict(fields)
     _refuse_unknown("provider field", own, _FIELDS)
-    like = own.pop("like", None)
+    like = own.pop("like", _own_like(own, known) if record is None else None)
     if like is not None:
         if like not in known:
             raise SetupError(f"like: {_unknown('provider', str(like), known)}")
@@ -103,6 +104,11 @@ def make_provider(
         raise SetupError(f"provider{where} {reason}") from error
     path = record.default_path if record is not None and provider.path is None else provider.path
     return check_provider(provider, path or "")
+
+
+def _own_like(fields: Mapping[str, Any], known: Mapping[str, Provider]) -> str | None:
+    name = fields.get("name")
+    return name if isinstance(name, str) and name in known and "wire" not in fields else None
 
 
 def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -399,6 +405,7 @@ def _read_health(table: dict[str, Any], problems: list[str]) -> HealthPolicy:
 def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], problems: list[str]) -> dict[str, Provider]:
     """Every provider after the one that it is like, in whatever order the table has them."""
     providers: dict[str, Provider] = {}
+    others: dict[str, Provider] = {}
     remaining = dict(table)
     while remaining:
         ready = [name for name, value in remaining.items() if not _waits(name, value, remaining)] or list(remaining)
@@ -407,14 +414,19 @@ def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], proble
                 fields = _table_of("", remaining.pop(name))
                 if fields.get("name", name) != name:
                     raise SetupError("name must be the name of the table; leave it out")
-                providers[name] = make_provider({**fields, "name": name}, {**known, **providers})
+                providers[name] = make_provider({**fields, "name": name}, {**known, **others, **providers})
+                others |= {record.name: record for record in with_other_names(providers[name])}
             except SetupError as error:
                 problems.append(f"providers.{name}: {error}")
     return providers
 
 
 def _waits(name: str, fields: Any, remaining: Mapping[str, Any]) -> bool:
-    return is_object(fields) and fields.get("like") != name and fields.get("like") in remaining
+    if not is_object(fields):
+        return False
+    # A table may leave out the key if another record of the same account has it.
+    main = next((main for main, names in OTHER_NAMES.items() if name in names), None)
+    return any(like != name and like in remaining for like in (fields.get("like"), main))
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -389,6 +389,37 @@ _RECORDS = (
 PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}
 PROVIDERS["openai-chat"] = replace(PROVIDERS["openai"], name="openai-chat", family="openai")
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
+OTHER_NAMES = {"openai": ("openai-chat", "openai-responses"), "google": ("gemini",)}
+"""The other records of a provider: the same account on another wire, or under another name."""
+_ACCOUNT = (
+    "base_url",
+    "base_url_names",
+    "key_names",
+    "needs_key",
+    "api_key",
+    "auth",
+    "headers",
+    "http_client",
+    "credential",
+)
+"""The fields of a record that belong to an account."""
+
+
+def with_other_names(provider: Provider, /) -> list[Provider]:
+    """A provider, and its other records with the same base URL, key and headers.
+
+    >>> [record.name for record in with_other_names(PROVIDERS["openai"])]
+    ['openai', 'openai-chat', 'openai-responses']
+    """
+    builtin = PROVIDERS.get(provider.name)
+    if builtin is None or (provider.wire, _family(provider)) != (builtin.wire, _family(builtin)):
+        return [provider]
+    account = {field: getattr(provider, field) for field in _ACCOUNT}
+    return [provider, *(replace(PROVIDERS[name], **account) for name in OTHER_NAMES.get(provider.name, ()))]
+
+
+def _family(provider: Provider) -> str:
+    return provider.family or provider.name
 
 
 def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = None) -> Target:

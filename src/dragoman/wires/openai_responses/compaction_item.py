@@ -5,25 +5,34 @@ from dragoman.types import JsonObject
 from dragoman.types.data_urls import decode_base64
 
 ITEM = "compaction"
-PREFIX = "dragoman-summary-1."
+OWN = "dragoman-summary-"
+"""How the content of our items of all versions begins."""
+PREFIX = f"{OWN}1."
 """How the content of our items begins; the rest is the summary in base64."""
 INTRODUCTION = "Summary of the conversation so far:"
 
 
+def is_own(item: JsonObject) -> bool:
+    """Whether an item is a compaction of ours, of any version; no provider can read it.
+
+    >>> is_own({"type": "compaction", "encrypted_content": "gAAAA..."})
+    False
+    """
+    content = item.get("encrypted_content")
+    return item.get("type") == ITEM and isinstance(content, str) and content.startswith(OWN)
+
+
 def read_summary(item: JsonObject) -> str | None:
-    """The text for the model of a compaction item of ours; None for any other item.
+    """The text for the model of a compaction item of ours; None for any other item, and if we cannot read it.
 
     >>> read_summary({"type": "compaction", "encrypted_content": "gAAAA..."}) is None
     True
     """
-    content = item.get("encrypted_content")
-    if item.get("type") != ITEM or not isinstance(content, str) or not content.startswith(PREFIX):
+    content = str(item.get("encrypted_content"))
+    if not is_own(item) or not content.startswith(PREFIX):
         return None
     try:
         summary = decode_base64(content[len(PREFIX) :]).decode()
-    except (InvalidRequest, UnicodeDecodeError) as error:
-        raise InvalidRequest(
-            "encrypted_content of a compaction item must be as this server wrote it; compact the conversation again",
-            param="input",
-        ) from error
+    except (InvalidRequest, UnicodeDecodeError):
+        return None
     return f"{INTRODUCTION}\n\n{summary}"

@@ -26,6 +26,7 @@ from dragoman.wires.common.history import ERROR_PREFIX, History, cannot_send, ch
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.openai_responses.client_tools import encode_call, encode_client_output, item_of_message
+from dragoman.wires.openai_responses.compaction_item import is_own
 from dragoman.wires.openai_responses.parts import (
     by_item,
     encode_content,
@@ -174,6 +175,8 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
             case Image():
                 notes.add("changed", "image of the assistant", "moved to a user message")
                 items.append(_user([Text(text=MADE_BEFORE), part]))
+            case Opaque() if is_own(part.data):
+                notes.add("dropped", "compaction", "its content is not as this gateway wrote it; compact again")
             case Opaque():
                 items.append(part.data)
             case _:
