@@ -3,8 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anthropic
 import msgspec
+import openai
 import pytest
+from google import genai
+from google.genai import types
+from google.genai.errors import ClientError
 from msgspec.structs import replace
 
 from dragoman import Agent, BadRequest, Registry, tool, wires
@@ -530,3 +535,65 @@ def test_what_a_provider_accepted_is_accepted(exchange: Exchange) -> None:
     if "max_tokens: Field required" in unexpected or any("appears to be" in text for text in unexpected):
         return  # a request in OpenAI's form; an image that the recording replaced
     assert unexpected == []
+
+
+# Token counts ---------------------------------------------------------------------------------------------------------
+
+COUNTING = (ClaudeSimulator, GptSimulator, GeminiSimulator)
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_the_library_counts_tokens_with_a_simulator(kind: type[Simulator]) -> None:
+    simulator = kind()
+    count = simulator.model(tools=[tide], system="Be brief.").count_tokens("How high is the tide at Brest?")
+    assert not count.is_estimate
+    assert count > simulator.model().count_tokens("hi") > 0
+    assert simulator.refusals == []
+    assert simulator.requests == []
+
+
+def test_the_official_clients_count_tokens_with_a_simulator() -> None:
+    with ClaudeSimulator().serve() as server:
+        claude = anthropic.Anthropic(api_key="k", base_url=server.url.removesuffix("/v1"))
+        counted = claude.messages.count_tokens(model="claude-opus-4-8", messages=[{"role": "user", "content": "hi"}])
+        assert counted.input_tokens > 0
+        with pytest.raises(anthropic.BadRequestError) as refused:
+            claude.messages.count_tokens(model="claude-opus-4-8", messages=[])
+        assert refused.value.body["type"] == "error"  # type: ignore[index]
+    with GptSimulator().serve() as server:
+        gpt = openai.OpenAI(api_key="k", base_url=server.url)
+        assert gpt.responses.input_tokens.count(model="gpt-5.6", input="hi").input_tokens > 0
+        with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'wrong'"):
+            gpt.responses.input_tokens.count(model="gpt-5.6", input="hi", extra_body={"wrong": 1})
+    with GeminiSimulator().serve() as server:
+        options = types.HttpOptions(base_url=server.url.removesuffix("/v1beta"))
+        gemini = genai.Client(api_key="k", http_options=options)
+        assert gemini.models.count_tokens(model="gemini-3-pro", contents="hi").total_tokens
+        with pytest.raises(ClientError, match="INVALID_ARGUMENT"):
+            gemini.models.count_tokens(model="gemini-3-pro", contents=types.Content(role="robot"))
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+@pytest.mark.parametrize("wrong", [{"wrong": 1}, {"messages": 7, "contents": 7, "input": 7}, {}])
+def test_a_count_obeys_the_rules_of_generation(kind: type[Simulator], wrong: JsonObject) -> None:
+    simulator = kind()
+    path = f"/v1/models/{simulator.MODEL}{kind.COUNT_PATH}"
+    assert send(simulator, path, wrong) == 400
+    assert send(simulator, path, wrong, host="x") in (400, 401, 403)
+
+
+def test_a_count_of_gemini_takes_one_of_two_forms() -> None:
+    simulator = GeminiSimulator()
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}]
+    path = f"/v1beta/models/{simulator.MODEL}:countTokens"
+    assert send(simulator, path, {"contents": contents}) == 200
+    whole = {"model": f"models/{simulator.MODEL}", "contents": contents}
+    assert send(simulator, path, {"generateContentRequest": whole}) == 200
+    assert send(simulator, path, {"generateContentRequest": whole, "contents": contents}) == 400
+
+
+def test_a_count_refuses_what_only_generation_takes() -> None:
+    body = {"model": "claude-opus-4-8", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}
+    simulator = ClaudeSimulator()
+    assert send(simulator, "/v1/messages/count_tokens", body) == 400
+    assert "max_tokens: Extra inputs" in str(simulator.refusals[0])

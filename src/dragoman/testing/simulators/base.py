@@ -10,7 +10,7 @@ Some losses are accepted by a real provider without an error: the answer is only
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
-from typing import ClassVar, NamedTuple, Self, TypeAlias, Unpack
+from typing import ClassVar, NamedTuple, Self, TypeAlias, Unpack, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -22,12 +22,14 @@ from dragoman.events import to_events
 from dragoman.http import HttpRequest
 from dragoman.models import CallOptions, Model
 from dragoman.registry import Registry
+from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.providers import PROVIDERS
 from dragoman.testing.fake_provider import InProcessProvider
 from dragoman.testing.faulty_server import FaultyServer
 from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_path, render_events, wire_of
 from dragoman.testing.simulators.seals import Seals
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.wires.common.server_endpoints import CountTokens
 
 Reply: TypeAlias = Callable[[Request], Answer]
 """Makes the answer to a request: a text, tool calls, a message or a response."""
@@ -109,6 +111,8 @@ class Simulator(InProcessProvider):
     RULES: ClassVar[tuple[Rule, ...]]
     CALL_IDS: ClassVar[str] = "call_{}"
     """The form of the ids of tool calls."""
+    COUNT_PATH: ClassVar[str | None] = None
+    """How the path for token counts ends; None if the provider has none."""
 
     def __init__(self, *lines: Answer, reply: Reply | None = None, model: str | None = None) -> None:
         """`lines` are answers in order, `reply` makes all answers; without both, the answers are those of the demo."""
@@ -173,6 +177,18 @@ class Simulator(InProcessProvider):
     def remember(self, _id: str, _call: ProviderCall, /) -> None:
         """Note the id of an answer, if the provider stores it."""
 
+    def check_count(self, _body: JsonObject, /) -> Iterator[Violation]:
+        """Return what is wrong with a request for a token count, besides the rules of generation."""
+        yield from ()
+
+    def counted_body(self, body: JsonObject, /) -> JsonObject:
+        """Return the body for generation whose tokens a request wants to count."""
+        return body
+
+    def encode_count(self, _tokens: int, /) -> JsonObject:
+        """Return the answer to a request for a token count."""
+        return {}
+
     def other_paths(self, _http: HttpRequest, /) -> EncodedAnswer | None:
         """Answer a request that is not for generation; None if there is no such path."""
         return None
@@ -183,7 +199,8 @@ class Simulator(InProcessProvider):
         with self._lock:
             self.http.append(http.redacted())
             wire = wire_of(http)
-            if wire is None or wire.name != self.WIRE:
+            is_count = self.COUNT_PATH is not None and http.path.partition("?")[0].endswith(self.COUNT_PATH)
+            if not is_count and (wire is None or wire.name != self.WIRE):
                 return self.other_paths(http) or self._refuse("path", Violation("Not Found", status=404))
             try:
                 body = msgspec.json.decode(http.body)
@@ -191,7 +208,7 @@ class Simulator(InProcessProvider):
                 return self._refuse("json", Violation(f"the body is not JSON: {error}"))
             if not is_object(body):
                 return self._refuse("json", Violation("the body is not a JSON object"))
-            return self._generate(http, body)
+            return self._count(http, body) if is_count else self._generate(http, body)
 
     def _generate(self, http: HttpRequest, body: JsonObject) -> EncodedAnswer:
         wire = wires.get(self.WIRE)
@@ -200,24 +217,46 @@ class Simulator(InProcessProvider):
             model, request = wire.server.decode_request(http)
         except DragomanError as decode_error:
             error = decode_error
-        headers = {name.lower(): value for name, value in http.headers.items()}
-        call = ProviderCall(model, body, headers, self.seals, self._known_steps)
-        for rule in self.RULES:
-            for violation in rule.check(call):
-                return self._refuse(rule.name, violation, is_reported=rule.is_reported)
-        if error is not None:
-            return self._refuse("form", Violation(str(error)))
+        call = self._call(http, model, body)
+        if (refusal := self._check(call, error)) is not None:
+            return refusal
         self._note_losses(body)
         self.requests.append(request)
         self.bodies.append(http.body)
         response = self._answered(request, call)
         return render_events(to_events(response), wire, request)
 
+    def _count(self, http: HttpRequest, body: JsonObject) -> EncodedAnswer:
+        """Count tokens. The rules are those of generation; nothing is answered or noted."""
+        for violation in self.check_count(body):
+            return self._refuse("token count", violation)
+        body = self.counted_body(body)
+        model, request, error = str(body.get("model", "")), Request(), None
+        for endpoint in wires.get(self.WIRE).server_endpoints:
+            if endpoint.route.path.endswith(self.COUNT_PATH or ""):
+                try:
+                    counted = cast("CountTokens", endpoint.decode(replace(http, body=msgspec.json.encode(body))))
+                    model, request = counted.model, counted.request
+                except DragomanError as decode_error:
+                    error = decode_error
+        if (refusal := self._check(self._call(http, model, body), error)) is not None:
+            return refusal
+        return _json_answer(200, self.encode_count(prompt_tokens(request)))
+
+    def _call(self, http: HttpRequest, model: str, body: JsonObject) -> ProviderCall:
+        headers = {name.lower(): value for name, value in http.headers.items()}
+        return ProviderCall(model, body, headers, self.seals, self._known_steps)
+
+    def _check(self, call: ProviderCall, error: DragomanError | None) -> EncodedAnswer | None:
+        """The refusal of a request that breaks a rule, or that cannot be decoded."""
+        for rule in self.RULES:
+            for violation in rule.check(call):
+                return self._refuse(rule.name, violation, is_reported=rule.is_reported)
+        return None if error is None else self._refuse("form", Violation(str(error)))
+
     def _refuse(self, rule: str, violation: Violation, *, is_reported: bool = False) -> EncodedAnswer:
         self.refusals.append(Refusal(rule=rule, violation=violation, is_reported=is_reported))
-        body = msgspec.json.encode(self.encode_refusal(violation))
-        headers = {"content-type": "application/json"}
-        return EncodedAnswer(status=violation.status, headers=headers, chunks=[body], length=len(body))
+        return _json_answer(violation.status, self.encode_refusal(violation))
 
     def _note_losses(self, body: JsonObject) -> None:
         number = len(self.requests)
@@ -252,6 +291,11 @@ class Simulator(InProcessProvider):
     def _with_id(self, call: ToolCall) -> ToolCall:
         self._calls += 1
         return replace(call, id=self.CALL_IDS.format(f"{self._calls:08d}"))
+
+
+def _json_answer(status: int, body: JsonObject) -> EncodedAnswer:
+    data = msgspec.json.encode(body)
+    return EncodedAnswer(status=status, headers={"content-type": "application/json"}, chunks=[data], length=len(data))
 
 
 def _keys(parts: Iterable[Part]) -> list[str]:

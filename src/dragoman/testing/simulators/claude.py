@@ -31,6 +31,12 @@ _FIELDS = frozenset(
     "cache_control metadata service_tier speed inference_geo container diagnostics temperature top_p top_k "
     "context_management mcp_servers fallbacks thread betas".split()
 )
+_COUNTED = frozenset(
+    "model messages system tools tool_choice thinking output_config output_format cache_control context_management "
+    "mcp_servers speed betas".split()
+)
+"""The fields of a request for a token count."""
+_NO_LIMIT = 1_000_000
 _SYSTEM_INSIDE = r"claude-(opus-4-[89]|opus-5|fable-5|mythos-5|[a-z]+-5-5)"
 _OLD = r"claude-([23]|[a-z]+-4(-[0-5]\b|-20|$))"
 """Models that take a prefill and know no adaptive thinking."""
@@ -64,6 +70,7 @@ class ClaudeSimulator(Simulator):
     WIRE: ClassVar = "anthropic"
     MODEL: ClassVar = "claude-opus-4-8"
     CALL_IDS: ClassVar = "toolu_{}"
+    COUNT_PATH: ClassVar = "/messages/count_tokens"
 
     def is_thinking(self, call: ProviderCall, /) -> bool:
         return _is_thinking(call)
@@ -89,6 +96,16 @@ class ClaudeSimulator(Simulator):
         for message in objects(body.get("messages")):
             if message.get("role") == "assistant":
                 yield _step(message)
+
+    def check_count(self, body: JsonObject, /) -> Iterator[Violation]:
+        for name in sorted(body.keys() - _COUNTED):
+            yield Violation(f"{name}: Extra inputs are not permitted")
+
+    def counted_body(self, body: JsonObject, /) -> JsonObject:
+        return {**body, "max_tokens": _NO_LIMIT}
+
+    def encode_count(self, tokens: int, /) -> JsonObject:
+        return {"input_tokens": tokens}
 
     def encode_refusal(self, violation: Violation, /) -> JsonObject:
         kinds = {401: "authentication_error", 404: "not_found_error"}

@@ -25,6 +25,8 @@ _FIELDS = frozenset(
     "generationConfig generation_config cachedContent cached_content labels serviceTier service_tier store "
     "continuationToken continuation_token model".split()
 )
+_WHOLE = "generateContentRequest"
+"""The field of a request for a token count that has a whole request for generation."""
 _PART_DATA = frozenset(
     "text inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse "
     "inline_data file_data function_call function_response executable_code code_execution_result videoMetadata".split()
@@ -45,6 +47,7 @@ class GeminiSimulator(Simulator):
     WIRE: ClassVar = "google"
     MODEL: ClassVar = "gemini-3-flash-preview"
     CALL_IDS: ClassVar = "{}"
+    COUNT_PATH: ClassVar = ":countTokens"
 
     def is_thinking(self, _call: ProviderCall, /) -> bool:
         return True  # Gemini 3 always thinks, also at the minimal level
@@ -76,6 +79,18 @@ class GeminiSimulator(Simulator):
                 calls = [text_of(function.get("id") or function.get("name")) for function in functions]
                 marks = {text_of(part.get("thoughtSignature")) for part in parts}
                 yield HistoryStep(tuple(calls), frozenset(marks), is_placeholder=bool(marks & {*PLACEHOLDERS}))
+
+    def check_count(self, body: JsonObject, /) -> Iterator[Violation]:
+        for name in sorted(body.keys() - {"contents", _WHOLE}):
+            yield Violation(f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
+        if "contents" in body and _WHOLE in body:
+            yield Violation("Only one of `contents` and `generate_content_request` can be set.")
+
+    def counted_body(self, body: JsonObject, /) -> JsonObject:
+        return member(body, _WHOLE) or body
+
+    def encode_count(self, tokens: int, /) -> JsonObject:
+        return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
 
     def encode_refusal(self, violation: Violation, /) -> JsonObject:
         names = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}

@@ -29,6 +29,11 @@ _FIELDS = frozenset(
     "prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text "
     "tool_choice tools top_logprobs top_p truncation user client_metadata".split()
 )
+_COUNTED = frozenset(
+    "model input instructions tools tool_choice parallel_tool_calls reasoning text truncation conversation "
+    "previous_response_id personality".split()
+)
+"""The fields of a request for a token count."""
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _PREFIXES = {"reasoning": "rs", "function_call": "fc", "message": "msg", "custom_tool_call": "ctc"}
 _CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
@@ -51,6 +56,7 @@ class GptSimulator(Simulator):
     PROVIDER: ClassVar = "openai-responses"
     WIRE: ClassVar = "openai_responses"
     MODEL: ClassVar = "gpt-5.6"
+    COUNT_PATH: ClassVar = "/responses/input_tokens"
 
     def is_thinking(self, call: ProviderCall, /) -> bool:
         return _is_thinking(call)
@@ -94,6 +100,13 @@ class GptSimulator(Simulator):
                 keys.append(text_of(item.get("call_id")))
             elif is_message:
                 keys += _texts(item)
+
+    def check_count(self, body: JsonObject, /) -> Iterator[Violation]:
+        for name in sorted(body.keys() - _COUNTED):
+            yield Violation(f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+
+    def encode_count(self, tokens: int, /) -> JsonObject:
+        return {"object": "response.input_tokens", "input_tokens": tokens}
 
     def encode_refusal(self, violation: Violation, /) -> JsonObject:
         error = {"message": violation.message, "type": "invalid_request_error"}
