@@ -84,6 +84,29 @@ def test_reasoning_that_does_not_come_back_is_refused_or_noted(kind: type[Simula
         assert simulator.losses
 
 
+@pytest.mark.parametrize("padding", ["=", ""], ids=["padded", "not padded"])
+def test_gemini_compares_the_bytes_of_a_signature(padding: str) -> None:
+    calls = tuple(ToolCall(id="x", name="tide", arguments={"port": f"{number}?>~ü"}) for number in range(3))
+    simulator = GeminiSimulator(*calls, "4.2 m", "4.2 m", model="gemini-3-flash-preview")
+    model = simulator.model(reasoning="high", tools=[tide], retries=0)
+    path, history, marks = "", [user("How high is the tide?")], ""
+    for _ in calls:
+        response = model.generate(history)
+        result = ToolResult(id=response.tool_calls[0].id, name="tide", content="4.2 m")
+        history += [response.message, tool_results(result)]
+    model.generate(history)
+    body, path = msgspec.json.decode(simulator.bodies[-1]), simulator.http[-1].path
+    for content in body["contents"]:
+        for part in content["parts"]:
+            if "thoughtSignature" in part:
+                marks += part["thoughtSignature"]
+                mark = part["thoughtSignature"].translate(str.maketrans("+/", "-_")).rstrip("=")
+                part["thoughtSignature"] = mark + padding * (-len(mark) % 4)
+    assert set(marks) & {"+", "/", "="}, "the signatures must have a letter that the alphabets write differently"
+    assert send(simulator, path, body) == 200
+    assert simulator.losses == []
+
+
 @each_simulator
 def test_it_answers_on_a_socket(kind: type[Simulator]) -> None:
     simulator = kind("Hello!")

@@ -78,7 +78,8 @@ class GeminiSimulator(Simulator):
                 functions = [member(part, "functionCall") for part in parts if "functionCall" in part]
                 calls = [text_of(function.get("id") or function.get("name")) for function in functions]
                 marks = {text_of(part.get("thoughtSignature")) for part in parts}
-                yield HistoryStep(tuple(calls), frozenset(marks), is_placeholder=bool(marks & {*PLACEHOLDERS}))
+                spelled = frozenset(map(_standard_base64, marks))
+                yield HistoryStep(tuple(calls), spelled, is_placeholder=bool(marks & {*PLACEHOLDERS}))
 
     def check_count(self, body: JsonObject, /) -> Iterator[Violation]:
         for name in sorted(body.keys() - {"contents", _WHOLE}):
@@ -96,6 +97,15 @@ class GeminiSimulator(Simulator):
         names = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
         status = names.get(violation.status, "INVALID_ARGUMENT")
         return {"error": {"code": violation.status, "message": violation.message, "status": status}}
+
+
+def _standard_base64(mark: str) -> str:
+    """A signature as Google writes it: it is bytes, and the SDKs send them back in the alphabet for URLs."""
+    standard = mark.translate(_STANDARD).rstrip("=")
+    return standard + "=" * (-len(standard) % 4)
+
+
+_STANDARD = str.maketrans("-_", "+/")
 
 
 def _identity(part: Part) -> str:
