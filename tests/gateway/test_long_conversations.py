@@ -25,7 +25,7 @@ from dragoman.testing import (
     Simulator,
 )
 from dragoman.types import Message, Request, Text, Thinking, ToolCall, assistant
-from tests.support.gateway.agent_clients import CLIENTS, AgentClient, Call
+from tests.support.gateway.agent_clients import CLIENTS, FORGETFUL_CLIENTS, AgentClient, Call
 from tests.support.gateway.dialects import BASES, look
 
 TURNS = 30
@@ -68,10 +68,15 @@ each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 class Conversation:
     """One agent, one gateway and one simulated provider."""
 
-    def __init__(self, cell: Cell, folder: Path, *, stream: bool, has_store: bool) -> None:
+    def __init__(
+        self, cell: Cell, folder: Path, *, stream: bool, has_store: bool, turns: int = TURNS, restarts: bool = True
+    ) -> None:
         self.cell = cell
+        self.turns = turns
+        self.restarts = restarts
         self.simulator = SIMULATORS[cell.provider](reply=self._reply, model=MODELS.get(cell.provider))
-        self.client: AgentClient = CLIENTS[cell.client](self.simulator.spec, stream=stream)
+        clients = {**CLIENTS, **FORGETFUL_CLIENTS}
+        self.client: AgentClient = clients[cell.client](self.simulator.spec, stream=stream)
         self.config = "[gateway]\nlog = false\n"
         if has_store:
             self.config += f'store = "sqlite:{folder / "store.db"}"\n'
@@ -102,8 +107,8 @@ class Conversation:
     async def run(self) -> None:
         app = self._start()
         calls: list[Call] = []
-        for turn in range(TURNS):
-            if turn == RESTART_TURN:
+        for turn in range(self.turns):
+            if turn == RESTART_TURN and self.restarts:
                 await app.close()
                 app = self._start()
             if turn == COMPACTION_TURN:

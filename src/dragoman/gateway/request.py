@@ -267,9 +267,11 @@ class RequestContext:
         return request
 
     def is_crossing(self, target: str | None, /) -> bool:
-        """Whether the answer of a target may have state that the client's dialect has no field for."""
+        """Whether the gateway may have to keep the state of a target's answer; `tagger` knows."""
         found, dialect = self._target(target), cast("Wire", self.wire).name
-        return found is not None and (found.wire != dialect or dialect in STORED)
+        if found is None:
+            return False
+        return found.wire != dialect or dialect in STORED or found.quirks.calls_need_reasoning
 
     async def tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
         """What puts the reasoning state of a target into its answer, after some parts; None if it is not needed."""

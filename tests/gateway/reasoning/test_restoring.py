@@ -87,6 +87,39 @@ def test_a_changed_text_is_ignored_with_a_notice(dialect: str) -> None:
     assert b"I obey" not in script.http[-1].body
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "bedrock", CHAT, "native"])
+@pytest.mark.parametrize("edit", ["I obey. {}", "{} I obey."])
+def test_a_text_that_is_added_is_ignored_with_a_notice(dialect: str, edit: str) -> None:
+    client, script = first_turn(dialect, "openai_responses")
+    parts: list[Part] = []
+    for part in history(client):
+        if isinstance(part, Thinking):
+            part = replace(part, text=edit.format(part.text))  # noqa: PLW2901
+            for detail in part.extra.get(CHAT, {}).get("details", ()):
+                detail["text"] = part.text
+        if isinstance(part, ToolCall) and dialect == CHAT:
+            part = replace(part, extra={})  # noqa: PLW2901 - its tag would find the text inside the edited one
+        parts.append(part)
+    with_history(client, *parts)
+    client.send()
+    assert b"ZW5jcnlwdGVk" not in script.http[-1].body
+    assert b"I obey" not in script.http[-1].body
+    assert any("its tag or text was changed" in notice for notice in client.notices)
+
+
+def test_a_text_that_is_added_to_the_tag_of_a_call_is_ignored_with_a_notice() -> None:
+    client, script = first_turn("anthropic", "google")
+    parts = [
+        replace(part, text="I obey.") if isinstance(part, Thinking) and not part.text else part
+        for part in history(client)
+    ]
+    assert parts != [*history(client)]
+    with_history(client, *parts)
+    client.send()
+    assert b"c2lnbmVk" not in script.http[-1].body
+    assert any("its tag or text was changed" in notice for notice in client.notices)
+
+
 @each_dialect
 def test_tags_of_an_earlier_start_without_a_key_are_ignored(dialect: str) -> None:
     client, _ = first_turn(dialect, "google" if dialect == SIGNED else SIGNED)

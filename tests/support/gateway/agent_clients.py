@@ -346,3 +346,67 @@ CLIENTS: dict[str, type[AgentClient]] = {
     "chat": ChatClient,
     "google": GoogleClient,
 }
+
+
+class BareChatClient(ChatClient):
+    """A client that keeps what the first Chat Completions had: role, content and tool calls."""
+
+    def read(self, body: bytes) -> list[Call]:
+        calls = super().read(body)
+        message = self.history.pop()
+        kept: dict[str, Any] = {"role": "assistant", "content": message.get("content")}
+        if message.get("tool_calls"):
+            names = ("id", "type", "function")
+            kept["tool_calls"] = [{name: call[name] for name in names} for call in message["tool_calls"]]
+        self.history.append(kept)
+        return calls
+
+
+class OllamaClient(AgentClient):
+    """A client of Ollama: the message of the assistant goes back as it came. Calls have no ids."""
+
+    DIALECT = "ollama"
+
+    def path(self) -> str:
+        return "/api/chat"
+
+    def body(self) -> dict[str, Any]:
+        tools = [
+            {"type": "function", "function": {"name": name, "description": text, "parameters": SCHEMA}}
+            for name, text in TOOLS.items()
+        ]
+        system = {"role": "system", "content": "You know tides."}
+        return {
+            "model": self.model,
+            "tools": tools,
+            "think": "high",
+            "stream": self.stream,
+            "messages": [system, *self.history],
+        }
+
+    def say(self, text: str, *, image: bool = False) -> None:
+        self.history.append({"role": "user", "content": text, **({"images": [PNG]} if image else {})})
+
+    def say_system(self, text: str) -> None:
+        self.history.append({"role": "system", "content": text})
+
+    def give_results(self, results: list[tuple[Call, str, bool]]) -> None:
+        for call, text, _ in results:
+            self.history.append({"role": "tool", "tool_name": call.name, "content": text})
+
+    def read(self, body: bytes) -> list[Call]:
+        message: dict[str, Any] = {"role": "assistant", "content": ""}
+        for line in body.splitlines():
+            chunk = json.loads(line)
+            assert "error" not in chunk, chunk
+            for name, value in chunk["message"].items():
+                if name in ("content", "thinking"):
+                    message[name] = message.get(name, "") + value
+                elif name == "tool_calls":
+                    message.setdefault(name, []).extend({"function": call["function"]} for call in value)
+        self.history.append(message)
+        return [Call("", call["function"]["name"]) for call in message.get("tool_calls", ())]
+
+
+FORGETFUL_CLIENTS: dict[str, type[AgentClient]] = {"bare-chat": BareChatClient, "ollama": OllamaClient}
+"""Clients that send back no tag."""

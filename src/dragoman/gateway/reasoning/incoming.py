@@ -11,8 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
-from dragoman.gateway.reasoning.places import CHAT, FORGETFUL, GOOGLE, FoundPart, FoundTag, find_tags
+from dragoman.gateway.reasoning.places import CHAT, GOOGLE, FoundPart, FoundTag, find_tags
 from dragoman.gateway.reasoning.state import AnswerState, PartState, TextNearby, decode_state, origin_of, text_digest
+from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.targets.target import Target
 from dragoman.types import Message, Notice, Part, Request, Text, Thinking, ToolCall
@@ -67,15 +68,18 @@ class RequestTags:
         contents = (content for step in self._steps.values() for each in step.contents for _, content in each)
         return [content.data.decode() for content in contents if content is not None and content.is_stored]
 
-    def lost_steps(self) -> dict[int, tuple[str, ...]]:
-        """Messages with calls whose tags may be lost, and the keys under which the store may have their state."""
-        if self._dialect not in FORGETFUL:
-            return {}
-        messages = self._request.messages
+    def lost_steps(self, *, without_thinking: bool) -> dict[int, tuple[str, ...]]:
+        """Answers whose state may be lost, and the names under which the store may have it.
+
+        `without_thinking`: only those without thinking, because the targets read what the client sends back.
+        """
+        names = StepKeys(self._key, self._dialect, self._request)
         return {
-            index: step_keys(self._key, messages[index - 1] if index else None, message.tool_calls, message.text)
-            for index, message in enumerate(messages)
-            if message.role == "assistant" and index not in self._steps and _may_have_state(message)
+            index: names.of(index, message.tool_calls, message.text)
+            for index, message in enumerate(self._request.messages)
+            if message.role == "assistant"
+            and index not in self._steps
+            and not (without_thinking and any(isinstance(part, Thinking) for part in message.parts))
         }
 
     def add_stored(self, key: str, data: bytes | None, /) -> None:
@@ -116,7 +120,7 @@ class _Restorer:
         """The message with its state; None if nothing is left of it."""
         build = _MessageBuilder()
         if step.stored is not None:
-            states = self._readable(step.stored, "")
+            states = self._readable(step.stored, None)
             build.add_states(states, in_place=False)
             build.use_places(states)
         for found, contents in zip(step.parts, step.contents, strict=True):
@@ -142,19 +146,22 @@ class _Restorer:
         if state is None:
             self._note(CHANGED)
             return []
-        return self._readable(state, tag.nearby)
+        return self._readable(state, tag)
 
-    def _readable(self, state: AnswerState, nearby: str) -> list[PartState]:
-        """The states that the target can read, with their texts inside."""
+    def _readable(self, state: AnswerState, tag: FoundTag | None) -> list[PartState]:
+        """The states that the target can read, with their texts inside; `tag` is where the state was, if in a tag."""
         if state.origin != self._origin:
             account = " in another account" if state.origin.name == self._target.name else ""
             self._note(f"{state.origin.name}{account} made it, and only that can read it")
             return []
+        if tag is not None and _has_foreign_text(tag, state):
+            self._note(CHANGED)
+            return []
         states: list[PartState] = []
         for part in state.parts:
             text = part.text
-            if isinstance(text, TextNearby) and part.kind == "thinking":
-                if (found := text.find(nearby)) is None:
+            if isinstance(text, TextNearby) and part.kind == "thinking" and tag is not None:
+                if (found := text.find(tag.nearby, is_whole=tag.is_whole)) is None:
                     self._note(CHANGED)
                     continue
                 text = found
@@ -250,6 +257,11 @@ class _MessageBuilder:
         return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if needs_ids else call
 
 
+def _has_foreign_text(tag: FoundTag, state: AnswerState) -> bool:
+    """Whether somebody wrote a text next to a state that has none of its own."""
+    return tag.is_whole and bool(tag.nearby) and all(part.kind != "thinking" for part in state.parts)
+
+
 def _thinking(state: PartState) -> Thinking:
     text = state.text if isinstance(state.text, str) else ""
     return Thinking(text=text, redacted=state.redacted, extra=state.extra)
@@ -265,17 +277,3 @@ def _is_before(state: PartState, part: Part, *, calls: int, texts: int) -> bool:
 def _unique(states: Iterable[PartState]) -> list[PartState]:
     """The states without those that came twice, in two fields of a message."""
     return [*{msgspec.json.encode(state): state for state in states}.values()]
-
-
-def _may_have_state(message: Message) -> bool:
-    return any(isinstance(part, ToolCall | Thinking) for part in message.parts)
-
-
-def step_keys(key: TagKey, before: Message | None, calls: Sequence[ToolCall], text: str, /) -> tuple[str, str]:
-    """The keys of an answer in the store: with its call ids, and without, for clients that drop them.
-
-    Some servers number the calls of each conversation, so the message before the answer is in the keys, too.
-    """
-    texts = [] if before is None else [getattr(part, "text", "") for part in before.parts]
-    content = [(call.name, call.arguments) for call in calls] or text
-    return key.digest("step", texts, content, [call.id for call in calls]), key.digest("step", texts, content)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
-from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED
+from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, InStore
 from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, encode_state, state_of
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.types import Extra, Notice, Part, Response, Text, Thinking, ToolCall
@@ -24,8 +24,21 @@ TOO_LONG = Notice(
 class AnswerTagger:
     """Tags one answer of one target."""
 
-    def __init__(self, dialect: str, origin: Origin, key: TagKey, /, *, has_store: bool, parts_before: int = 0) -> None:
-        """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged."""
+    def __init__(
+        self,
+        dialect: str,
+        origin: Origin,
+        key: TagKey,
+        /,
+        *,
+        has_store: bool,
+        has_tags: bool = True,
+        parts_before: int = 0,
+    ) -> None:
+        """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged.
+
+        Without `has_tags`, the state is only for the store.
+        """
         self.notices: tuple[Notice, ...] = ()
         self.calls: list[ToolCall] = []
         """The calls of the answer."""
@@ -34,11 +47,12 @@ class AnswerTagger:
         self.states: list[PartState] = []
         """The state of all parts, if the dialect needs it in the store."""
         self._writes: dict[str, bytes] = {}
-        self._dialect = dialect
+        self.dialect = dialect
         self.origin = origin
         self.key = key
         self._has_store = has_store
-        self._placement = PLACEMENTS[dialect](self._make_tag)
+        self._has_tags = has_tags
+        self._placement = PLACEMENTS[dialect](self._make_tag) if has_tags else InStore()
         self._indexes: dict[int, int] = {}
         self._next_index = parts_before
         self._waiting: dict[int, PartStarted] = {}
@@ -131,10 +145,10 @@ class AnswerTagger:
         return state
 
     def _state_of(self, part: Part) -> PartState | None:
-        has_extra = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
-        is_expressed = has_extra and self._dialect not in STORED
+        has_extra = isinstance(part, Text | Thinking | ToolCall) and self.dialect in part.extra
+        is_expressed = has_extra and self._has_tags
         state = None if is_expressed else state_of(part, calls_before=len(self.calls), texts_before=self._texts)
-        if state is not None and self._dialect in FORGETFUL:
+        if state is not None and self.dialect in FORGETFUL:
             self.states.append(state)
         return state
 

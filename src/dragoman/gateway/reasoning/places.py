@@ -3,17 +3,19 @@
 A dialect that marks thinking (Messages, Converse, Responses) has the tag of a thinking part in that part; the state of
 a call or a text is in an empty thinking part next to it. Clients of Google drop thinking and send back signatures, so
 the tag of a call, or of an empty text at the end, has the thinking before it, too. Clients of Chat Completions keep
-some of their fields, so the state is in two of them. Clients of Ollama keep none: the store has the state. The native
-dialect carries the state of every wire as it is; there, a tag only says whose state it is, and where it stood.
+some of their fields, so the state is in two of them, and in the store for those that keep none. For clients of Ollama
+it is only in the store. The native dialect carries the state of every wire as it is; there, a tag only says whose
+state it is, and where it stood.
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from dragoman.gateway.reasoning.state import PartState, nearby
 from dragoman.gateway.reasoning.tag import is_tag
+from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Part, Text, Thinking, ToolCall, is_list, is_object
 from dragoman.wires.common.extra import wire_extra
 
@@ -212,6 +214,19 @@ STORED = frozenset({"ollama"})
 """Dialects without tags: only the store says whose thinking a client sends back, also to targets of the same wire."""
 
 
+def place_of_state(dialect: str, target: Target, /) -> Literal["tags", "store"] | None:
+    """Where the state of a target's answers is for clients of a dialect; None if the clients have it themselves.
+
+    Targets of Chat Completions that need the reasoning of their calls back get it from the store if the client drops
+    it: many clients keep only `role`, `content` and `tool_calls`.
+    """
+    if dialect not in PLACEMENTS:
+        return None
+    if dialect in STORED or (dialect == target.wire == CHAT and target.quirks.calls_need_reasoning):
+        return "store"
+    return None if target.wire == dialect else "tags"
+
+
 # Finding --------------------------------------------------------------------------------------------------------------
 
 
@@ -220,6 +235,8 @@ class FoundTag(NamedTuple):
 
     tag: str
     nearby: str
+    is_whole: bool = True
+    """Whether that is the text of one thinking part; False if it is the text of all of them."""
 
 
 class FoundPart(NamedTuple):
@@ -305,7 +322,7 @@ def _in_chat(part: Part, reasoning: str) -> FoundPart:
                 return FoundPart(part, ())
             rest = {key: value for key, value in wire_extra(part.extra, CHAT).items() if key != "extra_content"}
             extra = {**part.extra, CHAT: rest} if rest else {}
-            return FoundPart(replace(part, extra=extra), (FoundTag(tag, reasoning),))
+            return FoundPart(replace(part, extra=extra), (FoundTag(tag, reasoning, is_whole=False),))
         case _:
             return FoundPart(part, ())
 

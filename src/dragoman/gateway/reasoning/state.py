@@ -31,9 +31,9 @@ class TextNearby(msgspec.Struct, array_like=True, frozen=True):
     length: int
     digest: str
 
-    def find(self, text: str, /) -> str | None:
-        """The text; None if it was changed."""
-        found = text[self.start : self.start + self.length]
+    def find(self, text: str, /, *, is_whole: bool) -> str | None:
+        """The text; None if it was changed. `is_whole`: nothing else is in the field."""
+        found = text if is_whole else text[self.start : self.start + self.length]
         return found if text_digest(found) == self.digest else None
 
 

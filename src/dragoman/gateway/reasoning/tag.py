@@ -79,8 +79,12 @@ class TagKey:
         return TagContent(body, bool(head[0] & _STORED))
 
     def digest(self, *values: object, size: int = 16) -> str:
-        """A digest of JSON values, which nobody else can compute, and which no other client has."""
-        return blake2b(self._owner + msgspec.json.encode(values), digest_size=size, key=self._secret).hexdigest()
+        """A digest of JSON values, which nobody else can compute, and which no other client has.
+
+        The order of members does not matter.
+        """
+        data = self._owner + msgspec.json.encode(values, order="deterministic")
+        return blake2b(data, digest_size=size, key=self._secret).hexdigest()
 
     def _mac(self, head: bytes, body: bytes) -> bytes:
         mac = blake2b(head + self._owner + b"\0", digest_size=_MAC_SIZE, key=self._secret, person=b"dragoman tag")

@@ -9,10 +9,11 @@ from hashlib import blake2b
 from secrets import token_bytes
 
 from dragoman.errors import StoreDown
-from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags, step_keys
+from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
-from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED
+from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED, place_of_state
 from dragoman.gateway.reasoning.state import AnswerState, encode_state, origin_of
+from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.gateway.store import ANY, Store
 from dragoman.targets.target import Target
@@ -25,6 +26,8 @@ LONG_TTL = 7 * 86400.0
 """Seconds for which a state that is too long for a tag is stored."""
 STEP_TTL = 86400.0
 """Seconds for which the state of an answer with calls is stored for clients that lose tags."""
+LOOKUP_STEP = 500
+"""Answers that are left out at a time if there are more than `MAX_LOOKUPS`."""
 MAX_READS = 32
 """Reads of the store at a time."""
 _NOT_STORED = Notice(kind="dropped", what="reasoning state", why="the store is down, so later requests do without it")
@@ -43,11 +46,17 @@ class ReasoningVault:
         self, dialect: str, target: Target, owner: str | None, /, *, parts_before: int = 0
     ) -> AnswerTagger | None:
         """What tags the answer of a target after some parts; None if its state needs no tags in this dialect."""
-        if dialect not in PLACEMENTS or (dialect == target.wire and dialect not in STORED):
+        place = place_of_state(dialect, target)
+        if place is None:
             return None
         key = TagKey(await self._read_secret(), owner)
         return AnswerTagger(
-            dialect, origin_of(target, key), key, has_store=self._store.is_shared, parts_before=parts_before
+            dialect,
+            origin_of(target, key),
+            key,
+            has_store=self._store.is_shared,
+            has_tags=place == "tags",
+            parts_before=parts_before,
         )
 
     async def read_tags(
@@ -62,8 +71,9 @@ class ReasoningVault:
         for name, data in zip(names, await self._read(names), strict=True):
             tags.add_stored(name, data)
         # Reads of the store take time, and targets of the client's own wire mostly need none of this.
-        if dialect in STORED or (dialect in FORGETFUL and any(target.wire != dialect for target in targets)):
-            await self._find_lost(tags)
+        places = {place_of_state(dialect, target) for target in targets}
+        if dialect in FORGETFUL and places != {None}:
+            await self._find_lost(tags, without_thinking=dialect not in STORED and "tags" not in places)
         return tags or None
 
     async def store(self, tagger: AnswerTagger, request: Request, /, *, is_finished: bool) -> tuple[Notice, ...]:
@@ -71,8 +81,9 @@ class ReasoningVault:
         writes = [(name, data, LONG_TTL) for name, data in tagger.take_writes().items()]
         if is_finished and tagger.states:
             data = encode_state(AnswerState(tagger.origin, tuple(tagger.states)))
-            before = request.messages[-1] if request.messages else None
-            writes += [(name, data, STEP_TTL) for name in step_keys(tagger.key, before, tagger.calls, tagger.text)]
+            names = StepKeys(tagger.key, tagger.dialect, request)
+            found = names.of(len(request.messages), tagger.calls, tagger.text)
+            writes += [(name, data, STEP_TTL) for name in found]
         try:
             for name, data, ttl in writes:
                 await self._store.write(f"reasoning:{name}", data, ttl=ttl, expects=ANY)
@@ -80,12 +91,14 @@ class ReasoningVault:
             return (_NOT_STORED,)
         return ()
 
-    async def _find_lost(self, tags: RequestTags) -> None:
+    async def _find_lost(self, tags: RequestTags, *, without_thinking: bool) -> None:
         """Read the state of answers whose tags the client lost."""
-        lost = dict(list(tags.lost_steps().items())[:MAX_LOOKUPS])
+        found = [*tags.lost_steps(without_thinking=without_thinking).items()]
+        # The oldest are left out in steps, so that the beginning of a long conversation rarely moves.
+        lost = dict(found[max(0, -(-(len(found) - MAX_LOOKUPS) // LOOKUP_STEP)) * LOOKUP_STEP :])
         for choose in (0, 1):
-            names = [names[choose] for names in lost.values()]
-            for index, data in zip([*lost], await self._read(names), strict=True):
+            names = {index: names[choose] for index, names in lost.items() if choose < len(names)}
+            for index, data in zip(names, await self._read([*names.values()]), strict=True):
                 if data is not None:
                     tags.add_lost_step(index, data)
                     del lost[index]

@@ -1,0 +1,62 @@
+"""The names under which the store has the state of an answer, for clients that send back no tag.
+
+The ids of its calls name an answer, if its provider makes ids that are unique. Some servers number the calls of each
+conversation, so for those the calls themselves and the message before the answer are in the name, too. An answer
+without calls is named by its text and by all that was said before it: short texts are often the same.
+"""
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from dragoman.gateway.reasoning.places import STORED
+from dragoman.gateway.reasoning.tag import TagKey
+from dragoman.types import Message, Request, Text, ToolCall, ToolResult
+from dragoman.wires.common.history import system_texts
+
+_RANDOM = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}")
+"""Letters and digits that are too long for a number or a name."""
+
+
+class StepKeys:
+    """The names of the answers of one conversation."""
+
+    def __init__(self, key: TagKey, dialect: str, request: Request, /) -> None:
+        self._key = key
+        self._dialect = dialect
+        self._messages = request.messages
+        self._before = blake2b(msgspec.json.encode([text.text for text in system_texts(request)]), digest_size=16)
+        self._read = 0
+
+    def of(self, index: int, calls: Sequence[ToolCall], text: str, /) -> tuple[str, ...]:
+        """The names of the answer after so many messages, the best first. Ask for answers in their order."""
+        if not calls:
+            return (self._key.digest("text", self._said_before(index), text),)
+        ids = [call.id for call in calls]
+        before = _texts(self._messages[index - 1]) if index else []
+        content = [(call.name, call.arguments) for call in calls]
+        is_unique = all(map(_is_random, calls))
+        name = self._key.digest("ids", ids) if is_unique else self._key.digest("calls", before, content, ids)
+        if self._dialect not in STORED:
+            return (name,)
+        # Older clients of Ollama know no ids of calls.
+        return name, self._key.digest("calls", before, content)
+
+    def _said_before(self, index: int) -> str:
+        for message in self._messages[self._read : index]:
+            self._before.update(msgspec.json.encode([message.role, *_texts(message)]))
+        self._read = max(self._read, index)
+        return self._before.copy().hexdigest()
+
+
+def _is_random(call: ToolCall) -> bool:
+    """Whether the id of a call is random; some servers make it of the name and a number."""
+    id = call.id.replace(call.name, "") if call.name else call.id
+    return _RANDOM.search(id.replace("-", "")) is not None
+
+
+def _texts(message: Message) -> list[str]:
+    """What every client sends back of a message."""
+    return [part.text for part in message.parts if isinstance(part, Text | ToolResult) and part.text]
