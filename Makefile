@@ -7,6 +7,7 @@
 
 VENV     ?= .venv
 SECONDS  ?= 60
+STREAMS  ?= 200000
 REQUESTS ?= 10000
 CALLS    ?= 20000
 PORT     ?= 8080
@@ -46,7 +47,7 @@ REST_SRC  = $(LAYERS) engine edge programs)
         bench-resilience soak fuzz format dist clean
 
 help:
-	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | bench-resilience | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60]'
+	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | bench-resilience | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60 STREAMS=200000]'
 	@echo '     format | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
 
 ifeq ($(strip $(PYTEST)),)
@@ -117,6 +118,7 @@ soak: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
+	$(BIN)/python -m tests.support.stream_fuzz --streams $(STREAMS)
 	$(BIN)/python -m tests.support.gateway.route_fuzz --seconds $(SECONDS)
 
 dist: $(VENV)/.dist

@@ -158,7 +158,7 @@ def seeds(wire: Wire, *, recorded: bool = False) -> Seeds:
     """What a wire's tapes hold and its halves say."""
     found = Seeds([], [], [], [], [], [])
     for tape in sorted((ROOT / "tests/wires" / wire.name / "tapes").glob("*.*")):
-        kind = found.streams if tape.suffix in (".sse", ".ndjson", ".array") else found.bodies
+        kind = found.streams if tape.suffix in (".sse", ".ndjson", ".array", ".eventstream") else found.bodies
         kind.append(tape.read_bytes())
     if recorded:
         _add_recorded(wire, found)

@@ -5,7 +5,7 @@ import pytest
 from dragoman import wires
 from dragoman.errors import TooLarge
 from dragoman.wires.common.framing import FrameDecoder, JsonArrayDecoder, NdjsonDecoder, SseDecoder
-from tests.support import fuzz
+from tests.support import fuzz, stream_fuzz
 from tests.support.fuzz import ENTRIES, Failure
 
 BUDGET = {"stream_decoder": 100, "decode_body": 100, "decode_error": 70, "decode_request": 100, "flood": 2}
@@ -27,6 +27,15 @@ def test_spoilt_bytes_give_events_or_an_error_of_our_tree(seeds: tuple[str, fuzz
     failures = [failure for failure in (fuzz.run(case, found) for case in cases) if failure is not None]
     first = {failure.signature: failure for failure in reversed(failures)}
     assert not first, "\n".join(["", *(describe(fuzz.shrink(failure, found)) for failure in first.values())])
+
+
+@pytest.mark.parametrize("name", wires.NAMES)
+def test_mutated_streams_give_events_or_an_error_of_our_tree(name: str) -> None:
+    outcome = stream_fuzz.run(stream_fuzz.Batch(name, "1", 1000))
+    assert not outcome.failures, outcome.failures[0]
+    assert outcome.ends.total() == 1000
+    assert outcome.ends["complete"] < 900
+    assert outcome.slowest < stream_fuzz.MAX_SECONDS
 
 
 def describe(failure: Failure) -> str:

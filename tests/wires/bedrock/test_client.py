@@ -563,6 +563,20 @@ def test_events_of_another_kind() -> None:
     assert isinstance(error, Malformed)
 
 
+@pytest.mark.parametrize("delta", [{"toolResult": [{"json": {}}]}, {"somethingNew": {"a": 1}}])
+def test_a_call_of_the_providers_own_tool_with_another_delta(delta: dict[str, Any]) -> None:
+    start = {"toolUse": {"toolUseId": "h", "name": "run", "type": "server_tool_use"}}
+    answer = streamed(
+        ("messageStart", {}),
+        ("contentBlockStart", {"contentBlockIndex": 0, "start": start}),
+        ("contentBlockDelta", {"contentBlockIndex": 0, "delta": delta}),
+        ("contentBlockStop", {"contentBlockIndex": 0}),
+        ("messageStop", {"stopReason": "end_turn"}),
+        ("metadata", {}),
+    )
+    assert answer.message.parts == (Opaque(wire="bedrock", data={"toolUse": {**start["toolUse"], "input": {}}}),)
+
+
 def streamed(*events: tuple[str, dict[str, Any]]) -> Response:
     frames = [encode_event(name, msgspec.json.encode(data)) for name, data in events]
     read, error = laws.read(CLIENT.stream_decoder(), frames)

@@ -36,6 +36,8 @@ class _Block(msgspec.Struct):
     kind: str = ""
     data: JsonObject = {}
     citations: list[Any] = []
+    fragments: list[str] = []
+    """The input of a call of the provider's own tool, or redacted reasoning."""
     items: list[Any] = []
     """The content of a result that the provider's own tool gave."""
 
@@ -138,7 +140,7 @@ class ConverseDecoder:
                 self._reasoning(block, value)
             case "toolUse" if block.kind == HOSTED and is_object(value):
                 self.out.count_characters(len(_text(value.get("input"))))
-                block.items.append(_text(value.get("input")))
+                block.fragments.append(_text(value.get("input")))
             case "toolUse" if is_object(value):
                 self._input(block, _text(value.get("input")))
             case _:
@@ -148,7 +150,7 @@ class ConverseDecoder:
     def _reasoning(self, block: _Block, value: JsonObject) -> None:
         if isinstance(redacted := value.get("redactedContent"), str):
             self.out.count_characters(len(redacted))
-            block.items.append(redacted)
+            block.fragments.append(redacted)
             return
         self.out.open(block.slot, "thinking", {NAME: {}})
         self.out.delta(block.slot, "thinking", _text(value.get("text")))
@@ -174,9 +176,9 @@ class ConverseDecoder:
                 if block.citations:
                     self.out.add_extra(block.slot, NAME, {"citations": block.citations})
                 self.out.close(block.slot)
-            case "reasoningContent" if block.items:
+            case "reasoningContent" if block.fragments:
                 self.out.close(block.slot)
-                extra = {NAME: {"redactedContent": "".join(block.items)}}
+                extra = {NAME: {"redactedContent": "".join(block.fragments)}}
                 self.out.add_part(Thinking(text="", redacted=True, extra=extra))
             case "reasoningContent":
                 self.out.close(block.slot)
@@ -279,7 +281,7 @@ _CALL_FIELDS = frozenset({"toolUseId", "name", "input"})
 
 
 def _hosted(block: _Block) -> JsonObject:
-    text = "".join(block.items)
+    text = "".join(block.fragments)
     try:
         return {**block.data, "input": _ANY.decode(text or "{}")}
     except msgspec.MsgspecError:
