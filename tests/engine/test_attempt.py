@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.engine.attempt import attempt, build_request
+from dragoman.engine.attempt import HEAVY_MESSAGES, attempt, build_request
 from dragoman.engine.call_context import CallContext, Timeouts
-from dragoman.engine.effects import Emit, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import Compute, Emit, Now, Open, Plan, Read, Send
 from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BODY, Completed, is_empty_response
 from dragoman.errors import (
     AuthFailed,
@@ -650,3 +650,12 @@ def test_the_request_is_made_for_its_target() -> None:
     assert isinstance(sent, Send)
     assert b"You are aa/m." in sent.request.body
     assert note in sent.request.notices
+
+
+@pytest.mark.parametrize("part", [PNG, "hello"], ids=["with an image", "text"])
+def test_a_long_conversation_is_encoded_outside_the_event_loop(part: Any) -> None:
+    long = Request(messages=(user(part),) * (HEAVY_MESSAGES + 1))
+    effect = World().until(attempt(long, AA, CallContext(deadline=103.0)), Compute)
+    assert isinstance(effect, Compute)
+    assert effect.timeout == 3.0
+    assert effect.function(lambda: False).body == build_request(long, AA).body
