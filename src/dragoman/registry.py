@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
+from dragoman.io.aws_credentials import add_region
 from dragoman.io.cloud_credentials import cloud_credential
 from dragoman.io.credentials import KeyFunction
 from dragoman.io.driver import Driver, Observer
@@ -411,7 +412,12 @@ class Registry:
                 self._cache = {}
             entry = self._cache[name] = provider, self._with_facts(provider, name, model)
         record = entry[1] if connection is None else connection.over(entry[1])
-        target = record.target(model, env=env)
+        try:
+            target = record.target(model, env=env)
+        except SetupError:
+            if record.identity != "aws" or (with_region := add_region(env)) is env:
+                raise
+            target = record.target(model, env=with_region)
         if target.identity is not None and target.lacks_key:
             return replace(target, credential=self._cloud_credential(target.identity))
         return target

@@ -1,6 +1,8 @@
 """Where the keys of AWS come from, and what the registry signs with them."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +78,75 @@ def test_keys_of_profiles(tmp_path: Path) -> None:
     (tmp_path / ".aws" / "credentials").write_text(FILE)
     home = {"HOME": str(tmp_path)}
     assert sign(home)[0].startswith("A1/")
-    scope, source = sign({**home, **ENV, "AWS_PROFILE": "work"})
+    scope, source = sign({**home, "AWS_PROFILE": "work"})
     assert scope.startswith("A2/")
     assert source == "AWS (profile work)"
     assert sign({**home, **ENV})[0].startswith("AKID/")
+    assert sign({**home, **ENV, "AWS_PROFILE": "work"})[0].startswith("AKID/"), "as with AWS's own SDKs"
     with pytest.raises(AuthFailed, match="profile 'other'"):
         sign({**home, "AWS_PROFILE": "other"})
+
+
+def test_the_region_of_a_profile(tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-north-1\n[profile work]\nregion = us-west-2\n")
+    home = {"HOME": str(tmp_path)}
+    assert Registry(env=home).target("bedrock/m").base_url == "https://bedrock-runtime.eu-north-1.amazonaws.com"
+    assert "us-west-2" in Registry(env={**home, "AWS_PROFILE": "work"}).target("bedrock-mantle/m").base_url
+    assert "eu-west-3" in Registry(env={**home, "AWS_REGION": "eu-west-3"}).target("bedrock/m").base_url
+    with pytest.raises(SetupError, match="AWS_REGION or AWS_DEFAULT_REGION must be set"):
+        Registry(env={}).target("bedrock/m")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "credentials").write_bytes(b"\xff\xfe")
+    with pytest.raises(
+        AuthFailed, match="credentials must be a file that can be read as UTF-8, got UnicodeDecodeError"
+    ):
+        sign({"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials")})
+    with pytest.raises(AuthFailed, match="got IsADirectoryError"):
+        sign({"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path)})
+
+
+def test_what_botocore_must_do_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config").write_text("[default]\nsso_account_id = 1\nsso_role_name = r\n")
+    env = {"AWS_CONFIG_FILE": str(tmp_path / "config")}
+    with pytest.raises(AuthFailed, match="sso_account_id needs a Registry without env="):
+        sign(env)
+    web = {"AWS_ROLE_ARN": "arn:aws:iam::1:role/x", "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token")}
+    with pytest.raises(AuthFailed, match="AWS_WEB_IDENTITY_TOKEN_FILE needs a Registry without env="):
+        sign(web)
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
+    with pytest.raises(AuthFailed, match=r"containers and instances need botocore: pip install 'dragoman\[aws\]'"):
+        sign(os.environ)
+    monkeypatch.setenv("AWS_CONFIG_FILE", env["AWS_CONFIG_FILE"])
+    with pytest.raises(AuthFailed, match=r"sso_account_id needs botocore: pip install 'dragoman\[aws\]'"):
+        sign(os.environ)
+
+
+def test_botocore_looks_again_after_a_rejection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore")
+    count = tmp_path / "count"
+    script = tmp_path / "keys.sh"
+    script.write_text(
+        f'echo x >> {count}; n=$(wc -l < {count}); echo "{{\\"Version\\": 1, \\"AccessKeyId\\": \\"A$n\\", '
+        f'\\"SecretAccessKey\\": \\"secret-$n\\"}}"'
+    )
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = sh {script}\n")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    credential = AwsCredential(os.environ)
+    base_url = "https://bedrock-runtime.eu-west-1.amazonaws.com"
+    target = Target(provider="bedrock", model="m", wire="bedrock", base_url=base_url, credential=credential)
+    http = HttpRequest(method="POST", origin=base_url, path="/x", body=b"{}")
+    assert [credential.sign(Sign(http, target)).secret for _ in range(2)] == ["secret-1", "secret-1"]
+    assert credential.sign(Sign(http, target, "secret-1")).secret == "secret-2"
 
 
 def test_no_keys_at_all(tmp_path: Path) -> None:
@@ -100,4 +165,83 @@ def test_other_sources_go_through_botocore(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("AWS_PROFILE", "tool")
     scope, source = sign(os.environ)
     assert scope.startswith("A9/")
-    assert source == "AWS (botocore)"
+    assert source == "AWS (botocore: custom-process)"
+
+
+def in_process(script: str, **env: str) -> str:
+    """What a script prints that has an environment of its own, for botocore reads that of the process."""
+    home = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "AWS_EC2_METADATA_DISABLED": "true"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**home, **env}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+OURS = """
+import os
+from dragoman.io.aws_credentials import AwsCredential
+try:
+    print(AwsCredential(os.environ).fetch().access_key)
+except Exception as error:
+    print(type(error).__name__)
+"""
+THEIRS = """
+import botocore.session
+from botocore.exceptions import BotoCoreError
+try:
+    keys = botocore.session.Session().get_credentials()
+    print(keys and keys.get_frozen_credentials().access_key)
+except BotoCoreError as error:
+    print(type(error).__name__)
+"""
+SHARED = """
+[default]
+aws_access_key_id = D1
+aws_secret_access_key = s
+[process]
+aws_access_key_id = P1
+aws_secret_access_key = s
+[half]
+aws_access_key_id = H1
+"""
+CONFIG = """
+[profile process]
+credential_process = sh SCRIPT
+[profile process2]
+credential_process = sh SCRIPT
+aws_access_key_id = P2
+aws_secret_access_key = s
+[profile config]
+aws_access_key_id = C1
+aws_secret_access_key = s
+[profile "two words"]
+aws_access_key_id = W1
+aws_secret_access_key = s
+"""
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {},
+        ENV,
+        {**ENV, "AWS_PROFILE": "config"},
+        {"AWS_ACCESS_KEY_ID": "A1"},
+        {"AWS_SECRET_ACCESS_KEY": "s"},
+        *({"AWS_PROFILE": name} for name in ("default", "process", "process2", "config", "two words", "half", "none")),
+        {"AWS_DEFAULT_PROFILE": "config"},
+    ],
+    ids=str,
+)
+def test_the_same_keys_as_botocore(env: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("botocore")
+    script = tmp_path / "keys.sh"
+    script.write_text('echo \'{"Version": 1, "AccessKeyId": "X9", "SecretAccessKey": "s"}\'')
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(SHARED)
+    (tmp_path / ".aws" / "config").write_text(CONFIG.replace("SCRIPT", str(script)))
+    home = {"HOME": str(tmp_path), **env}
+    ours, theirs = in_process(OURS, **home), in_process(THEIRS, **home)
+    errors = ("Error", "NotFound", "Failed", "None")
+    assert ours == theirs or (ours.endswith(errors) and theirs.endswith(errors))

@@ -171,6 +171,45 @@ def test_a_managed_identity_of_azure(entra: TokenServer) -> None:
     assert AZURE_SCOPE.removesuffix("/.default").rpartition("/")[2] in entra.paths[0]
 
 
+@pytest.mark.parametrize(
+    ("identity", "login", "audience"),
+    [
+        ("azure-foundry", "", "ai.azure.com"),
+        ("azure", "https://login.microsoftonline.us/", "cognitiveservices.azure.us"),
+        ("azure", "login.chinacloudapi.cn", "cognitiveservices.azure.cn"),
+    ],
+)
+def test_the_audience_of_a_token_of_azure(entra: TokenServer, identity: str, login: str, audience: str) -> None:
+    pytest.importorskip("azure.identity")
+    env = {"IDENTITY_ENDPOINT": f"{entra.url}/msi", "IDENTITY_HEADER": "secret"}
+    in_its_own_process(identity, **env, **({"AZURE_AUTHORITY_HOST": login} if login else {}))
+    assert audience in entra.paths[0]
+
+
+def test_the_library_looks_again_after_a_rejection(service_account: Path, google: TokenServer) -> None:
+    credential = GoogleCredential({"GOOGLE_APPLICATION_CREDENTIALS": str(service_account)})
+    first = signing(credential)
+    assert credential.sign(first).secret == "google-token"
+    google.body = json.dumps({"access_token": "token-2", "expires_in": 3600, "token_type": "Bearer"}).encode()
+    assert credential.sign(first).secret == "google-token"
+    assert credential.sign(Sign(first.request, first.target, "google-token")).secret == "token-2"
+
+
+@pytest.mark.parametrize(
+    ("credential", "module", "command"),
+    [
+        (GoogleCredential({}), "google.auth", r"pip install 'dragoman\[google\]'"),
+        (EntraCredential(os.environ), "azure.identity", r"pip install 'dragoman\[azure\]'"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(
+    credential: Any, module: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(AuthFailed, match=command):
+        credential.sign(signing(credential))
+
+
 def test_each_cloud_has_its_credential() -> None:
     names = {type(cloud_credential(identity, {})).__name__ for identity in ("aws", "google", "azure")}
     assert names == {"AwsCredential", "GoogleCredential", "EntraCredential"}

@@ -106,6 +106,27 @@ def test_the_header_of_the_key(spec: str, header: str) -> None:
     assert list(Registry(env=env, api_key="k").target(spec).auth_headers()) == [header]
 
 
+JWT = "eyJhbGciOi.eyJhdWQi.c2ln-_"
+
+
+@pytest.mark.parametrize(
+    "spec", ["azure/g", "azure-responses/g", "azure-deployments/g", "azure-ai/g", "azure-anthropic/g"]
+)
+def test_a_token_of_entra_is_a_bearer_token(spec: str) -> None:
+    env = {**AZURE, "ANTHROPIC_FOUNDRY_RESOURCE": "r", "AZURE_AI_ENDPOINT": "https://x"}
+    assert Registry(env=env, api_key=JWT).target(spec).auth_headers() == {"authorization": f"Bearer {JWT}"}
+
+
+def test_the_token_of_the_environment() -> None:
+    env = {**AZURE, "AZURE_OPENAI_AD_TOKEN": JWT}
+    assert Registry(env=env).target("azure/g").auth_headers() == {"authorization": f"Bearer {JWT}"}
+
+
+def test_a_token_of_another_provider_is_in_its_own_header() -> None:
+    target = Registry(env={}, api_key=JWT).target("vertex-express/g")
+    assert target.auth_headers() == {"x-goog-api-key": JWT}
+
+
 def test_the_family_of_a_model_on_a_cloud() -> None:
     registry = Registry(env={**AWS, **GOOGLE}, api_key="k")
     own = registry.target("anthropic/claude-opus-4-8").quirks.reasoning

@@ -2,10 +2,11 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from dragoman.errors import AuthFailed, SetupError
@@ -18,6 +19,20 @@ SERVICE, MANTLE = "bedrock", "bedrock-mantle"
 """The names that signatures have: of the service, and of the one whose hosts begin with it."""
 BOTOCORE_LIFETIME = 300.0
 """Seconds for which keys of botocore are used; botocore itself refreshes them before they expire."""
+_NO_KEYS = "no keys; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+
+
+def add_region(env: Mapping[str, str], /) -> Mapping[str, str]:
+    """The environment, with the region of its AWS profile if it has no region itself.
+
+    >>> add_region({"AWS_REGION": "eu-west-1"})
+    {'AWS_REGION': 'eu-west-1'}
+    """
+    if env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
+        return env
+    region = AwsCredential(env).region
+    # A copy would read every variable, and the registry resolves a target again if a variable that it read changes.
+    return ChainMap({"AWS_REGION": region}, cast("MutableMapping[str, str]", env)) if region else env
 
 
 class AwsCredential(CachedCredential[AwsKeys]):
@@ -35,21 +50,22 @@ class AwsCredential(CachedCredential[AwsKeys]):
         self._session: Any = None
 
     def fetch(self) -> AwsKeys:
-        """The keys of the first source that has some."""
-        env = self._env
-        if not env.get("AWS_PROFILE") and (keys := keys_from_env(env)):
+        """The keys of the first source that has some, in the order of AWS's own SDKs."""
+        if keys := keys_from_env(self._env):
             self.source = "AWS (environment)"
             return keys
         profile = self._profile()
-        if profile.keys is not None:
+        delegate = profile.delegate
+        if delegate is None and self._env.get("AWS_ROLE_ARN") and self._env.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+            delegate = "AWS_WEB_IDENTITY_TOKEN_FILE"
+        if delegate is None and profile.keys is not None:
             self.source = f"AWS (profile {self._profile_name})"
             return profile.keys
-        if keys := self._from_botocore():
-            self.source = "AWS (botocore)"
-            return keys
-        raise AuthFailed(
-            "no keys; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-        )
+        return self._from_botocore(delegate)
+
+    def forget(self) -> None:
+        """Let botocore look for keys again: it does not know that a server rejected them."""
+        self._session = None
 
     def apply(self, http: HttpRequest, secret: AwsKeys, target: Target, /) -> HttpRequest:
         """The request with its signature."""
@@ -80,26 +96,30 @@ class AwsCredential(CachedCredential[AwsKeys]):
         file = self._env.get(variable) or (home and f"{home}/.aws/{name}")
         try:
             return Path(file).expanduser().read_text(encoding="utf-8") if file else ""
-        except (OSError, UnicodeDecodeError):
+        except (FileNotFoundError, NotADirectoryError):
             return ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError(f"{file} must be a file that can be read as UTF-8, got {type(error).__name__}") from None
 
-    def _from_botocore(self) -> AwsKeys | None:
+    def _from_botocore(self, delegate: str | None) -> AwsKeys:
+        wish = f"{delegate} needs" if delegate else "roles of containers and instances need"
         # botocore reads the environment of the process; a registry with another one must not.
         if self._env is not os.environ:
-            return None
+            raise AuthFailed(f"{_NO_KEYS}; {wish} a Registry without env=")
         try:
             exceptions: Any = import_module("botocore.exceptions")
             session: Any = import_module("botocore.session")
         except ImportError:
-            return None
-        self._session = self._session or session.Session(profile=self._env.get("AWS_PROFILE") or None)
+            raise AuthFailed(f"{_NO_KEYS}; {wish} botocore: pip install 'dragoman[aws]'") from None
+        self._session = self._session or session.Session()
         try:
             credentials = self._session.get_credentials()
             keys = credentials and credentials.get_frozen_credentials()
         except exceptions.BotoCoreError as error:
             raise AuthFailed(f"botocore found no keys ({type(error).__name__})") from error
         if not keys:
-            return None
+            raise AuthFailed(_NO_KEYS)
+        self.source = f"AWS (botocore: {credentials.method})"
         return AwsKeys(
             access_key=keys.access_key,
             secret_key=keys.secret_key,

@@ -19,7 +19,9 @@ from dragoman.targets.credentials import Credential, Token
 from dragoman.targets.target import Identity, Target
 
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
+AZURE_SCOPE, FOUNDRY_SCOPE = "https://cognitiveservices.azure.com/.default", "https://ai.azure.com/.default"
+_AZURE_CLOUDS = {"login.microsoftonline.us": "azure.us", "login.chinacloudapi.cn": "azure.cn"}
+"""The clouds of governments and of China: the host of their logins, and the domain of their services."""
 
 
 def cloud_credential(identity: Identity, env: Mapping[str, str], /) -> Credential:
@@ -31,6 +33,8 @@ def cloud_credential(identity: Identity, env: Mapping[str, str], /) -> Credentia
             return GoogleCredential(env)
         case "azure":
             return EntraCredential(env)
+        case "azure-foundry":
+            return EntraCredential(env, FOUNDRY_SCOPE)
 
 
 class _BearerCredential(CachedCredential[Token]):
@@ -40,6 +44,10 @@ class _BearerCredential(CachedCredential[Token]):
         super().__init__()
         self._env = env
         self._library: Any = None
+
+    def forget(self) -> None:
+        """Let the library look for a token again: it does not know that a server rejected the last one."""
+        self._library = None
 
     def apply(self, http: HttpRequest, secret: Token, _target: Target, /) -> HttpRequest:
         """The request with the token."""
@@ -62,7 +70,9 @@ class GoogleCredential(_BearerCredential):
             auth: Any = import_module("google.auth")
             transport: Any = import_module("google.auth.transport.requests")
         except ImportError:
-            raise AuthFailed("no token; set GOOGLE_ACCESS_TOKEN, or install dragoman[google]") from None
+            raise AuthFailed(
+                "no token; set GOOGLE_ACCESS_TOKEN, or use google-auth: pip install 'dragoman[google]'"
+            ) from None
         try:
             if self._library is None:
                 self._library = self._load(auth)
@@ -93,6 +103,11 @@ class EntraCredential(_BearerCredential):
 
     source = "Microsoft Entra"
 
+    def __init__(self, env: Mapping[str, str], scope: str = AZURE_SCOPE, /) -> None:
+        super().__init__(env)
+        login = env.get("AZURE_AUTHORITY_HOST", "").removeprefix("https://").strip("/")
+        self._scope = scope.replace("azure.com", _AZURE_CLOUDS.get(login, "azure.com"))
+
     def fetch(self) -> Token:
         """A token of the first source that has one."""
         if self._env is not os.environ:
@@ -102,10 +117,12 @@ class EntraCredential(_BearerCredential):
             identity: Any = import_module("azure.identity")
             core: Any = import_module("azure.core.exceptions")
         except ImportError:
-            raise AuthFailed("no key; set the key's variable, or install dragoman[azure]") from None
+            raise AuthFailed(
+                "no key; set the key's variable, or use azure-identity: pip install 'dragoman[azure]'"
+            ) from None
         self._library = self._library or identity.DefaultAzureCredential()
         try:
-            token = self._library.get_token(AZURE_SCOPE)
+            token = self._library.get_token(self._scope)
         except core.AzureError as error:
             raise AuthFailed(f"azure-identity found no token ({type(error).__name__})") from error
         return Token(value=token.token, expires_at=float(token.expires_on))

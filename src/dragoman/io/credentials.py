@@ -70,6 +70,9 @@ class CachedCredential(ABC, Generic[S]):
     def apply(self, http: HttpRequest, secret: S, target: Target, /) -> HttpRequest:
         """The request, signed with the key."""
 
+    def forget(self) -> None:
+        """Drop what `fetch` remembers: a server rejected the last key."""
+
     def read(self, value: Any) -> S:
         """The key in a result of `fetch`."""
         secret: S = value
@@ -111,6 +114,8 @@ class CachedCredential(ABC, Generic[S]):
                 return secret, None
             pending = self._pending
             if pending is None or pending.done() or (self._loop is not None and self._loop.is_closed()):
+                if secret is not None and secret.value == rejected:
+                    self.forget()
                 pending = self._pending = self._start(loop)
             return None, pending
 

@@ -49,12 +49,16 @@ class AwsKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keys_from_env(env: Mapping[str, str], /) -> AwsKeys | None:
-    """The keys in environment variables; None if one is missing.
+    """The keys in environment variables; None if there are none.
 
     >>> keys_from_env({"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "s"})
     AwsKeys(AKID)
     """
-    return _keys({name.removeprefix("AWS_").lower(): value for name, value in env.items() if name.startswith("AWS_")})
+    fields = {name.removeprefix("AWS_").lower(): value for name, value in env.items() if name.startswith("AWS_")}
+    keys = _keys(fields)
+    if keys is None and fields.get("access_key_id", "").strip():
+        raise SetupError("AWS_SECRET_ACCESS_KEY must be set if AWS_ACCESS_KEY_ID is set, got no value")
+    return keys
 
 
 def _keys(fields: Mapping[str, str]) -> AwsKeys | None:
@@ -73,6 +77,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     keys: AwsKeys | None = None
+    delegate: str | None = None
+    """The setting that says who gives the keys, such as `role_arn`; then the keys above are not the ones to use."""
     region: str | None = None
     is_known: bool = True
     """Whether one of the files has the profile."""
@@ -85,10 +91,21 @@ def read_profile(name: str, credentials: str, config: str, /) -> Profile:
     AwsKeys(AKID)
     """
     own = _section(credentials, "credentials", name)
-    other = _section(config, "config", name if name == "default" else f"profile {name}", name)
+    other = _section(config, "config", f"profile {name}", f'profile "{name}"', name)
     fields = {**(other or {}), **(own or {})}
     keys = _keys({key.removeprefix("aws_"): value for key, value in fields.items()})
-    return Profile(keys=keys, region=fields.get("region") or None, is_known=own is not None or other is not None)
+    # The order of AWS's own SDKs: a role or a login comes before keys, and a program before keys in the config file.
+    has_own_keys = bool(own and own.get("aws_access_key_id"))
+    delegates = (*_DELEGATES, *(() if has_own_keys else ("credential_process",)))
+    return Profile(
+        keys=keys,
+        delegate=next((delegate for delegate in delegates if fields.get(delegate)), None),
+        region=fields.get("region") or None,
+        is_known=own is not None or other is not None,
+    )
+
+
+_DELEGATES = ("role_arn", "sso_account_id", "login_session")
 
 
 def _section(text: str, file: str, *names: str) -> dict[str, str] | None:

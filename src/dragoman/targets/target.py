@@ -1,5 +1,6 @@
 """Target: one model at one provider, with its Capabilities and its Quirks."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -8,8 +9,10 @@ import msgspec
 
 from dragoman.types import Effort
 
-Identity: TypeAlias = Literal["aws", "azure", "google"]
-"""A cloud with credentials of its own: roles, profiles, tokens that expire."""
+Identity: TypeAlias = Literal["aws", "azure", "azure-foundry", "google"]
+"""A cloud with credentials of its own: roles, profiles, tokens that expire. Foundry has another audience of tokens."""
+_ENTRA = r"eyJ[\w-]+\.[\w-]+\.[\w-]*"
+"""The form of a token of Microsoft Entra; keys of Azure have no dots."""
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 RareOption: TypeAlias = Literal[
@@ -231,7 +234,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """The header with the key; empty without a key."""
         if not self.api_key:
             return {}
-        return {"authorization": f"Bearer {self.api_key}"} if self.auth == "bearer" else {self.auth: self.api_key}
+        is_bearer = self.auth == "bearer"
+        if not is_bearer and self.identity in ("azure", "azure-foundry"):
+            # Azure takes its keys in a header of their own, and tokens only as bearer tokens.
+            is_bearer = re.fullmatch(_ENTRA, self.api_key) is not None
+        return {"authorization": f"Bearer {self.api_key}"} if is_bearer else {self.auth: self.api_key}
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

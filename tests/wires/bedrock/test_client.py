@@ -45,7 +45,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.bedrock.parts import encode_block
-from dragoman.wires.common.event_stream import encode_event
+from dragoman.wires.common.event_stream import encode_event, encode_exception
 from dragoman.wires.common.notices import NoticeCollector
 from tests.support.paths import TESTS
 from tests.support.wires import laws
@@ -624,6 +624,8 @@ def test_a_body_without_a_message_is_malformed(body: bytes) -> None:
         ("AccessDeniedException", 403, "no", AuthFailed),
         ("ExpiredTokenException", 403, "expired", AuthFailed),
         ("UnrecognizedClientException", 403, "who", AuthFailed),
+        ("IncompleteSignatureException", 400, "what", AuthFailed),
+        ("MissingAuthenticationTokenException", 403, "Missing Authentication Token", AuthFailed),
         ("ResourceNotFoundException", 404, "where", ModelNotFound),
         ("ModelNotReadyException", 429, "loading", Overloaded),
         ("ServiceUnavailableException", 503, "busy", Overloaded),
@@ -637,6 +639,33 @@ def test_an_error_has_the_class_of_its_exception(name: str, status: int, message
     assert type(error) is kind
     assert error.message == message
     assert error.code == name.partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("InvalidSignatureException", "Signature expired: 20261118T010000Z is now earlier than 20261118T015500Z"),
+        ("InvalidSignatureException", "Signature not yet current: 20261118T030000Z is still later than …"),
+        ("RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
+    ],
+)
+def test_a_wrong_clock_is_named(name: str, message: str) -> None:
+    body = msgspec.json.encode({"message": message})
+    error = CLIENT.decode_error(Head(status=403, headers={"x-amzn-ErrorType": name}), body)
+    assert isinstance(error, AuthFailed)
+    assert error.message == f"{message}; check the clock of this computer"
+
+
+@pytest.mark.parametrize(
+    ("original", "kind"),
+    [(429, RateLimited), (400, BadRequest), (503, Overloaded), (200, ServerFault), (None, ServerFault)],
+)
+def test_the_error_of_the_model_itself_decides(original: int | None, kind: type[Exception]) -> None:
+    body = msgspec.json.encode({"message": "x", "originalStatusCode": original, "originalMessage": "y"})
+    head = Head(status=424, headers={"x-amzn-ErrorType": "ModelErrorException"})
+    assert type(CLIENT.decode_error(head, body)) is kind
+    with pytest.raises(kind):
+        CLIENT.stream_decoder().feed(encode_exception("modelStreamErrorException", body))
 
 
 def test_an_error_that_is_not_json() -> None:

@@ -36,13 +36,18 @@ EXCEPTIONS: tuple[tuple[type[DragomanError], str], ...] = (
 )
 STATUSES = {
     "accessdeniedexception": 403,
+    "expiredtoken": 401,
     "expiredtokenexception": 401,
+    "incompletesignatureexception": 401,
     "internalserverexception": 500,
+    "invalidclienttokenid": 401,
     "invalidsignatureexception": 401,
+    "missingauthenticationtokenexception": 401,
     "modelerrorexception": 500,
     "modelnotreadyexception": 503,
     "modelstreamerrorexception": 500,
     "modeltimeoutexception": 408,
+    "requesttimetooskewed": 403,
     "resourcenotfoundexception": 404,
     "servicequotaexceededexception": 429,
     "serviceunavailableexception": 503,
@@ -51,6 +56,9 @@ STATUSES = {
     "validationexception": 400,
 }
 """The HTTP status that an exception means, also inside a stream. AWS sends 403 for keys that are not valid."""
+SKEWED = "RequestTimeTooSkewed"
+_SKEW = r"(?i)^signature (expired|not yet current)"
+"""The beginning of the message if the clock of the client is wrong, with the name InvalidSignatureException."""
 TOO_LONG = "input is too long for requested model"
 """The phrase by which clients recognise a full context."""
 
@@ -59,7 +67,7 @@ def decode_error(head: Head, body: bytes, /) -> ProviderError:
     """The exception for an error response; its header or its body has the name."""
     data = _decode(body)
     name = head.header("x-amzn-errortype") or data.get("__type") or data.get("code") or ""
-    return error_from_json(_facts(data, str(name)), _with_status(head, str(name)))
+    return error_from_json(_facts(data, str(name)), _with_status(head, str(name), data))
 
 
 def decode_hosted_error(head: Head, body: bytes, /) -> ProviderError:
@@ -69,7 +77,8 @@ def decode_hosted_error(head: Head, body: bytes, /) -> ProviderError:
 
 def decode_exception(name: str, body: bytes, /) -> ProviderError:
     """The exception for an error inside a stream."""
-    return error_from_json(_facts(_decode(body), name), _with_status(Head(status=500), name))
+    data = _decode(body)
+    return error_from_json(_facts(data, name), _with_status(Head(status=500), name, data))
 
 
 def _decode(body: bytes) -> JsonObject:
@@ -82,6 +91,8 @@ def _decode(body: bytes) -> JsonObject:
 
 def _facts(data: JsonObject, name: str) -> JsonObject:
     message = data.get("message") or data.get("Message") or data.get("originalMessage")
+    if isinstance(message, str) and (_plain(name) == SKEWED or re.search(_SKEW, message)):
+        message = f"{message}; check the clock of this computer"
     return {**data, **({"message": message} if message else {}), **({"code": _plain(name)} if name else {})}
 
 
@@ -90,8 +101,11 @@ def _plain(name: str) -> str:
     return re.sub(r"^.*#|:.*$", "", name)
 
 
-def _with_status(head: Head, name: str) -> Head:
+def _with_status(head: Head, name: str, data: JsonObject) -> Head:
     status = STATUSES.get(_plain(name).lower(), head.status)
+    original = data.get("originalStatusCode")
+    if status >= 500 and isinstance(original, int) and 400 <= original <= 599:
+        status = original  # the model's own answer, which Bedrock passes on as ModelErrorException
     return head if status == head.status else msgspec.structs.replace(head, status=status)
 
 
