@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store.base import UsageRow
 from dragoman.testing import FaultyServer, RawResponse
@@ -33,3 +35,21 @@ def test_unknown_models_share_one_sum() -> None:
     names, rows = asyncio.run(ask())
     assert names == {("(unknown)", None), ("(unknown)", "up/(unknown)")}
     assert rows == 80
+
+
+def test_names_that_a_server_accepts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.gateway.accounting.usage.MAX_MODELS", 5)
+
+    async def ask() -> set[tuple[str, str | None]]:
+        with FaultyServer("Hello.", repeat=True) as upstream:
+            app = app_of(KEYED + record("up", upstream.base_url()))
+            for number in (*range(8), 0):
+                body = json.dumps(chat(f"up/m{number}")).encode()
+                assert (await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
+        rows = await app.runtime.accounting.usage_log.rows()
+        sums = await app.runtime.accounting.usage_log.usage(rows[0].day, rows[0].day)
+        assert sum(total.requests for total in sums) == 9
+        return {(total.model, total.target) for total in sums}
+
+    own = {(f"up/m{number}", f"up/m{number}") for number in range(5)}
+    assert asyncio.run(ask()) == own | {("(other)", "up/(other)")}

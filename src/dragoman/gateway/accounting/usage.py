@@ -25,6 +25,10 @@ MAX_BATCH = 500
 """Rows of one write."""
 MAX_RECENT = 500
 """Requests whose attempts are kept in memory."""
+MAX_MODELS = 1000
+"""Names of models, per process and day, that get sums of their own; some servers accept any name."""
+OTHER_MODEL = "(other)"
+"""The name for all models after these in the usage log; the access log has their names."""
 
 
 class UsageLog:
@@ -37,6 +41,8 @@ class UsageLog:
         self._lock = asyncio.Lock()
         self._pending: OrderedDict[str, UsageRow] = OrderedDict()
         self._is_down = False
+        self._models: set[str] = set()
+        self._day = ""
 
     @property
     def pending(self) -> int:
@@ -51,10 +57,20 @@ class UsageLog:
 
     def queue(self, row: UsageRow, /) -> None:
         """Write a row at the next `flush`. Use it if the store dies with this process anyway."""
-        self._pending[row.id] = row
+        self._pending[row.id] = self._with_bounded_name(row)
         if len(self._pending) > MAX_PENDING:
             self._pending.popitem(last=False)
             self.lost += 1
+
+    def _with_bounded_name(self, row: UsageRow) -> UsageRow:
+        if row.day > self._day:
+            self._day = row.day
+            self._models.clear()
+        if row.model in self._models or len(self._models) < MAX_MODELS:
+            self._models.add(row.model)
+            return row
+        target = None if row.target is None else f"{row.target.partition('/')[0]}/{OTHER_MODEL}"
+        return msgspec.structs.replace(row, model=OTHER_MODEL, target=target)
 
     async def flush(self) -> None:
         """Write all pending rows."""
