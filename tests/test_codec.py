@@ -1,5 +1,6 @@
 """The three small operations on tools alone, for every wire."""
 
+import json
 from typing import Any
 
 import pytest
@@ -155,6 +156,66 @@ def test_malformed_arguments_are_not_swallowed() -> None:
         decode_tool_calls({"choices": [choice]}, "openai")
 
 
+def _with_another_call(wire: str, call: Any) -> Any:
+    """The body of BODIES with one more call."""
+    body = json.loads(encode_json(BODIES[wire]))
+    calls: Any = body
+    for key in CALLS[wire]:
+        calls = calls[key]
+    calls.append(call)
+    return body
+
+
+CALLS: dict[str, tuple[str | int, ...]] = {
+    "openai": ("choices", 0, "message", "tool_calls"),
+    "openai_responses": ("output",),
+    "anthropic": ("content",),
+    "ollama": ("message", "tool_calls"),
+    "google": ("candidates", 0, "content", "parts"),
+    "bedrock": ("output", "message", "content"),
+    "native": ("choices", 0, "message", "tool_calls"),
+}
+
+
+@pytest.mark.parametrize("wire", CALLS)
+@pytest.mark.parametrize("call", ["now", 3])
+def test_a_call_that_cannot_be_read_does_not_hide_the_others(wire: str, call: Any) -> None:
+    with pytest.raises(MalformedToolCall):
+        decode_tool_calls(_with_another_call(wire, call), wire)
+
+
+@pytest.mark.parametrize("function", ["now", {"name": 3, "arguments": "{}"}, {"name": "now", "arguments": "[1]"}])
+def test_a_malformed_function_does_not_hide_the_other_calls(function: Any) -> None:
+    with pytest.raises(MalformedToolCall):
+        decode_tool_calls(_with_another_call("openai", {"id": "b", "function": function}), "openai")
+
+
+@pytest.mark.parametrize(
+    ("wire", "call"),
+    [
+        ("openai", {"id": "b", "function": {"arguments": "{}"}}),
+        ("anthropic", {"type": "tool_use", "id": "b", "input": {}}),
+        ("bedrock", {"toolUse": 3}),
+        ("ollama", {"function": {"arguments": {}}}),
+    ],
+)
+def test_a_call_without_a_name_is_malformed(wire: str, call: Any) -> None:
+    with pytest.raises(MalformedToolCall):
+        decode_tool_calls(_with_another_call(wire, call), wire)
+
+
+def test_a_call_that_the_length_limit_cut_off_is_not_lost() -> None:
+    body = _with_another_call("openai", {"id": "b", "function": {"name": "now", "arguments": '{"zone'}})
+    body["choices"][0]["finish_reason"] = "length"
+    with pytest.raises(MalformedToolCall, match="tool call now: the length limit cut its arguments off"):
+        decode_tool_calls(body, "openai")
+
+
+@pytest.mark.parametrize("body", ['{"choices": [{"message": "hi"}]}', '{"choices": 3, "a": [{"tool_calls": []}, 1]}'])
+def test_a_malformed_body_without_a_call_has_none(body: str) -> None:
+    assert decode_tool_calls(body, "openai") == []
+
+
 def test_wrong_values_are_refused_by_name() -> None:
     wrong: Any = 3
     with pytest.raises(InvalidRequest, match=r"^body must be the bytes or the JSON object of a response, got 3$"):
@@ -193,3 +254,9 @@ def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
 def test_a_picture_in_a_result_that_is_text_is_refused(wire: str) -> None:
     with pytest.raises(Unsupported, match="in the next user message"):
         encode_result(ToolResult(id="c", name="see", content=(Image(data=b"1", mime="image/png"),)), wire)
+
+
+def test_a_call_that_comes_twice_is_one() -> None:
+    call = BODIES["openai"]["choices"][0]["message"]["tool_calls"][0]
+    calls = decode_tool_calls(_with_another_call("openai", call), "openai")
+    assert [each.id for each in calls] == ["call_1"]

@@ -12,6 +12,7 @@ from dragoman.errors import SetupError
 from dragoman.registry import Registry
 from dragoman.targets.provider import Provider
 from dragoman.targets.providers import PROVIDERS
+from dragoman.targets.spec_hints import provider_hint, spec_hint
 from dragoman.types import Request, user
 
 
@@ -85,19 +86,57 @@ def test_an_alias_comes_before_a_colon_and_a_family() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "example"),
+    ("spec", "hint"),
     [
-        ("foo", "openai/foo"),
-        ("gpt-oss-20b", "ollama/gpt-oss-20b"),
-        ("llama3:8b", "ollama/llama3:8b"),
-        ("google-gla:gemini-2.5-pro", "google/gemini-2.5-pro"),
-        ("my-model:2b", "ollama/my-model:2b"),
+        ("foo", "for example openai/foo or ollama/foo"),
+        ("qwen3", "for example ollama/qwen3 or vllm/qwen3 or openrouter/qwen3"),
+        ("gpt-oss-20b", "for example ollama/gpt-oss-20b or groq/gpt-oss-20b or vllm/gpt-oss-20b"),
+        ("llama3:8b", "for example ollama/llama3:8b"),
+        ("my-model:2b", "for example ollama/my-model:2b"),
+        ("anthropic.claude-v2:1", "for example bedrock/anthropic.claude-v2:1"),
+        ("glm-4.6", "for example zai/glm-4.6 or openrouter/glm-4.6"),
+        ("GPT-5", "write openai/gpt-5"),
+        ("google-gla:gemini-2.5-pro", "write google/gemini-2.5-pro"),
+        ("google_vertexai:gemini-2.5-pro", "write vertex/gemini-2.5-pro"),
+        ("groq-fast:llama", "write groq/llama"),
+        ("openai", "add the model: openai/…"),
+        ("openai:", "add the model: openai/…"),
+        ("Is it so?", "a name has no blanks: the model comes first, then the prompt"),
     ],
 )
-def test_a_model_of_an_unknown_family_is_refused_with_an_example(spec: str, example: str) -> None:
+def test_a_name_that_is_no_target_is_refused_with_what_to_write(spec: str, hint: str) -> None:
     with pytest.raises(SetupError) as refused:
         empty().targets(spec)
-    assert str(refused.value) == f"model must be provider/model or an alias, got {spec!r}; for example {example}"
+    assert str(refused.value) == f"model must be provider/model or an alias, got {spec!r}; {hint}"
+
+
+def test_providers_with_a_key_are_the_first_choice_and_a_name_without_letters_has_none() -> None:
+    registry = Registry(env={"XAI_API_KEY": "k", "GROQ_API_KEY": "k"})
+    with pytest.raises(SetupError, match=r"for example groq/foo or xai/foo or openai/foo$"):
+        registry.targets("foo")
+    with pytest.raises(SetupError, match=r"got ':'$"):
+        registry.targets(":")
+
+
+def test_the_hints_name_only_providers_that_exist() -> None:
+    assert spec_hint("qwen3", ["vllm"], []) == "; for example vllm/qwen3"
+    assert spec_hint("qwen3", ["groq"], []) == ""
+    assert provider_hint("meta-llama", ["groq"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        ("vertex_ai/gemini-2.5-pro", "; did you mean 'vertex'?"),
+        ("hosted_vllm/x", "; did you mean 'vllm'?"),
+        ("opneai/gpt-5", "; did you mean 'openai'?"),
+        ("meta-llama/Llama-3", "; if 'meta-llama' is part of the model's name, write its host first, such as "),
+        ("nosuch/model", " is not set"),
+    ],
+)
+def test_an_unknown_provider_is_refused_with_its_name_here(spec: str, hint: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(hint)):
+        empty().targets(spec)
 
 
 def test_duplicates_are_dropped_and_the_first_kept() -> None:

@@ -12,7 +12,7 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, Truncated, Unsupported
 from dragoman.events import fold
 from dragoman.tools.decorator import ToolLike, definitions
-from dragoman.types import JsonObject, Opaque, Request, ToolCall, ToolResult, is_object
+from dragoman.types import JsonObject, Opaque, Request, Response, ToolCall, ToolResult, is_list, is_object
 from dragoman.types.checks import wrong_value
 from dragoman.wires.base import Wire
 from dragoman.wires.common.history import result_media
@@ -32,18 +32,37 @@ def encode_definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], w
 def decode_tool_calls(body: bytes | str | JsonObject, wire: str) -> list[ToolCall]:
     """The tool calls in the body of a response; an empty list if there are none.
 
+    If one of them is malformed or cut off, MalformedToolCall is raised: no call is lost silently.
+
     >>> decode_tool_calls({"message": {"tool_calls": [{"function": {"name": "now"}}]}, "done": True}, "ollama")[0].name
     'now'
     """
     client, data = _wire(wire).client, _body_bytes(body)
     try:
-        return list(fold(client.decode_body(data)).tool_calls)
+        response = fold(client.decode_body(data))
     except MalformedToolCall:
         raise
-    except (Malformed, Truncated):
-        if not _is_json_object(data):
+    except (Malformed, Truncated) as error:
+        json = _json_object(data)
+        if json is None:
             raise
+        if _mentions_call(json):
+            raise MalformedToolCall(error.message) from error
         return []
+    _check_calls(response)
+    return list(response.tool_calls)
+
+
+def _check_calls(response: Response) -> None:
+    """Refuse a response with a call that was cut off or could not be read, or that has no name."""
+    for notice in response.notices:
+        if notice.kind == "dropped" and notice.what.startswith("tool call"):
+            raise MalformedToolCall(f"{notice.what}: {notice.why}")
+    for part in response.message.parts:
+        if isinstance(part, Opaque) and _mentions_call(part.data):
+            raise MalformedToolCall(f"{part.wire}: cannot decode a tool call")
+        if isinstance(part, ToolCall) and not part.name:
+            raise MalformedToolCall("a tool call has no name", id=part.id)
 
 
 def _body_bytes(body: Any) -> bytes:
@@ -56,11 +75,31 @@ def _body_bytes(body: Any) -> bytes:
     return bytes(body)
 
 
-def _is_json_object(data: bytes) -> bool:
+def _json_object(data: bytes) -> JsonObject | None:
     try:
-        return is_object(msgspec.json.decode(data))
+        value = msgspec.json.decode(data)
     except DECODE_ERRORS:
-        return False
+        return None
+    return value if is_object(value) else None
+
+
+_CALL_MARKS = frozenset({"tool_calls", "function_call", "functionCall", "tool_use", "toolUse", "custom_tool_call"})
+"""Fields of a response that have calls, and types of blocks that are calls."""
+
+
+def _mentions_call(body: JsonObject) -> bool:
+    """Whether a body has a tool call anywhere, also one that cannot be read."""
+    values: list[Any] = [body]
+    while values:
+        value = values.pop()
+        if is_object(value):
+            kind = value.get("type")
+            if (isinstance(kind, str) and kind in _CALL_MARKS) or any(value.get(mark) for mark in _CALL_MARKS):
+                return True
+            values += value.values()
+        elif is_list(value):
+            values += value
+    return False
 
 
 def encode_result(result: ToolResult, wire: str) -> JsonObject:

@@ -41,9 +41,10 @@ from dragoman.targets.connection import ConnectionOptions, check_base_url, check
 from dragoman.targets.credentials import Credential
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
-from dragoman.targets.model_families import any_host_of, apply_families, maker_of, record_of
+from dragoman.targets.model_families import apply_families, maker_of, record_of
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS, with_other_names
+from dragoman.targets.spec_hints import provider_hint, spec_hint
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
 
@@ -475,7 +476,7 @@ class Registry:
             return self._define(name, self.env[variable])
         raise SetupError(
             f"unknown provider {name!r}: it is not registered, and {variable} is not set"
-            f"{did_you_mean(name, self._providers)}",
+            f"{provider_hint(name, self._providers)}",
             param="name",
         )
 
@@ -525,28 +526,26 @@ class Registry:
                 return as_spec(spec)
         if "/" in (spec := self._with_slash(name)):
             return spec
-        if name in self._providers:
-            hint = f"; add the model: {name}/…"
-        elif (provider := maker_of(name)) is not None:
+        if name not in self._providers and (provider := maker_of(name)) is not None:
             return f"{provider}/{name}"
-        else:
-            hint = did_you_mean(name, self._aliases) or f"; for example {self._example(name)}"
+        hint = "" if name in self._providers else did_you_mean(name, self._aliases)
+        hint = hint or spec_hint(name, self._providers, self._providers_with_key())
         raise SetupError(f"model must be provider/model or an alias, got {name!r}{_inside(path)}{hint}")
+
+    def _providers_with_key(self) -> list[str]:
+        """The providers whose key is in the environment, one for each key."""
+        found: dict[str, str] = {}
+        for name, provider in self._providers.items():
+            for variable in provider.key_names:
+                if self.env.get(variable):
+                    found.setdefault(variable, name)
+        return [*found.values()]
 
     def _with_slash(self, element: str) -> str:
         """`openai:gpt-5` as `openai/gpt-5`. A colon after the slash is part of the model: `ollama/llama3:8b`."""
         provider, _, model = element.partition(":")
         is_provider = provider in self._providers or variable_of(provider) in self.env
         return f"{provider}/{model}" if model and "/" not in provider and is_provider else element
-
-    def _example(self, name: str) -> str:
-        """A spec to write instead of a name that is unknown."""
-        provider, _, model = name.partition(":")
-        known = next((known for known in self._providers if provider.startswith((f"{known}-", f"{known}_"))), None)
-        if known is not None and model:  # a name of another library, such as google-gla:gemini-2.5-pro
-            return f"{known}/{model}"
-        # Only the tags of Ollama have a colon: llama3:8b.
-        return f"{any_host_of(name) or ('ollama' if model else 'openai')}/{name}"
 
 
 class _ReadEnv(Mapping[str, str]):

@@ -1,0 +1,110 @@
+"""What to write instead of a spec that names no target: the exact spec, or a few to choose from."""
+
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+
+from dragoman.targets.dsn import did_you_mean
+from dragoman.targets.model_families import any_host_of, maker_of
+
+_OTHER_NAMES = {
+    "aws_bedrock": "bedrock",
+    "azure_ai": "azure-ai",
+    "azure_openai": "azure",
+    "bedrock_converse": "bedrock",
+    "deepseek-ai": "deepseek",
+    "fireworks_ai": "fireworks",
+    "google-gla": "google",
+    "google-vertex": "vertex",
+    "google_anthropic_vertex": "vertex-anthropic",
+    "google_genai": "google",
+    "google_vertexai": "vertex",
+    "hosted_vllm": "vllm",
+    "lm_studio": "lmstudio",
+    "mistralai": "mistral",
+    "moonshotai": "moonshot",
+    "nvidia_nim": "nvidia",
+    "ollama_chat": "ollama",
+    "openai_responses": "openai-responses",
+    "text-completion-openai": "openai",
+    "together_ai": "together",
+    "vertex_ai": "vertex",
+    "x-ai": "xai",
+    "z-ai": "zai",
+    "zhipuai": "zai",
+}
+"""Our providers by their names in LiteLLM, pydantic-ai, LangChain and OpenRouter."""
+_HOSTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("glm-*", ("zai", "openrouter")),
+    ("kimi-*", ("moonshot", "openrouter")),
+    ("minimax-*", ("minimax", "openrouter")),
+    ("gpt-oss*", ("ollama", "groq", "vllm")),
+    ("gpt*", ("openai",)),
+    ("deepseek*", ("deepseek", "ollama", "openrouter")),
+    ("llama-*", ("groq", "together", "vllm")),
+    *(
+        (pattern, ("ollama", "vllm", "openrouter"))
+        for pattern in ("qwen*", "qwq*", "llama*", "gemma*", "phi*", "mistral*", "mixtral*", "granite*", "smollm*")
+    ),
+)
+"""Providers that serve a family of models under its plain name, the likeliest first. The first pattern that fits
+counts."""
+_MAKERS = frozenset(
+    "amazon cohere ibm-granite meta-llama microsoft nousresearch qwen tencent thudm tngtech unsloth zai-org".split()
+)
+"""The names of open models begin with their maker: meta-llama/Llama-3.3-70B-Instruct."""
+_MAX_CHOICES = 3
+
+
+def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) -> str:
+    """The end of the error about a bare name; `ready` are the providers that have a key.
+
+    >>> spec_hint("GPT-5", ["openai"], []), spec_hint("qwen3", ["ollama", "vllm"], [])
+    ('; write openai/gpt-5', '; for example ollama/qwen3 or vllm/qwen3')
+    """
+    if name.strip(":") in providers:
+        return f"; add the model: {name.strip(':')}/…"
+    if set(name) & set(" \t\r\n") or not name.strip(":"):
+        return "; a name has no blanks: the model comes first, then the prompt" if name.strip(": ") else ""
+    provider, _, model = name.partition(":")
+    if model and (own := _own_name(provider, providers)) is not None:
+        return f"; write {own}/{model}"
+    if (maker := maker_of(name.lower())) in providers:
+        return f"; write {maker}/{name.lower()}"
+    hosts = dict.fromkeys(host for host in _hosts(name, ready, has_tag=bool(model)) if host in providers)
+    choices = [f"{host}/{name}" for host in hosts][:_MAX_CHOICES]
+    return f"; for example {' or '.join(choices)}" if choices else ""
+
+
+def provider_hint(name: str, providers: Collection[str], /) -> str:
+    """The end of the error about an unknown provider.
+
+    >>> provider_hint("vertex_ai", ["vertex", "openai"])
+    "; did you mean 'vertex'?"
+    """
+    if (own := _own_name(name, providers)) is not None:
+        return f"; did you mean {own!r}?"
+    if hint := did_you_mean(name, providers):
+        return hint
+    if name.lower() not in _MAKERS or "openrouter" not in providers:
+        return ""
+    return f"; if {name!r} is part of the model's name, write its host first, such as openrouter/{name}/…"
+
+
+def _own_name(provider: str, providers: Collection[str]) -> str | None:
+    """Our name for a provider of another library."""
+    own = _OTHER_NAMES.get(provider.lower())
+    if own in providers:
+        return own
+    return next((known for known in providers if provider.startswith((f"{known}-", f"{known}_"))), None)
+
+
+def _hosts(name: str, ready: Sequence[str], *, has_tag: bool) -> Sequence[str]:
+    host = any_host_of(name)
+    if host == "bedrock":  # its ids have a colon, too: anthropic.claude-v2:1
+        return [host]
+    if has_tag:  # only the tags of Ollama have a colon: llama3:8b
+        return ["ollama"]
+    for pattern, hosts in _HOSTS:
+        if fnmatchcase(name.lower(), pattern):
+            return hosts
+    return [*ready, host or "openai", "ollama"]
