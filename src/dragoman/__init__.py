@@ -124,13 +124,14 @@ if TYPE_CHECKING:
         stream_extract,
     )
     from dragoman.engine.call_context import Timeouts
+    from dragoman.engine.explanation import Explanation
     from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy
     from dragoman.engine.health import Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed import Parsed
     from dragoman.io.hooks import Call, Hooks
     from dragoman.io.telemetry import instrument
-    from dragoman.models import Explanation, Model
+    from dragoman.models import Model
     from dragoman.registry import Registry
     from dragoman.schema.output_type import OutputType, schema_of
     from dragoman.streaming import (
@@ -323,7 +324,8 @@ _LAZY = {
     "io.hooks": "Call Hooks",
     "io.telemetry": "instrument",
     "targets.credentials": "Token",
-    "models": "Explanation Model",
+    "engine.explanation": "Explanation",
+    "models": "Model",
     "registry": "Registry",
     "engine.probe": "Finding Findings",
     "targets.providers": "Provider",

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar, Unpack, overload
 
+from dragoman.engine.explanation import Explanation
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks
-from dragoman.models import CallOptions, Explanation, Model, Prompt
+from dragoman.models import NO_PROMPT, CallOptions, Model, Prompt, prompt_required
 from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.types import Embeddings, ModelInfo, Response, TokenCount
@@ -63,8 +64,9 @@ def generate(
 def generate(
     model: Spec, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[Any]: ...
+@prompt_required
 def generate(
-    model: Spec, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Response | Parsed[Any]:
     """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`.
 
@@ -85,8 +87,9 @@ async def agenerate(
 async def agenerate(
     model: Spec, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[Any]: ...
+@prompt_required
 async def agenerate(
-    model: Spec, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Response | Parsed[Any]:
     """As `generate`, async.
 
@@ -98,7 +101,8 @@ async def agenerate(
         return await _model(model).agenerate(prompt, output=output, max_repairs=max_repairs, **options)
 
 
-def stream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
+@prompt_required
+def stream(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> Stream:
     """The answer while it arrives: pieces of text, tool calls, and last the Response.
 
     >>> next(iter(stream("demo/any", "Is it so?")))
@@ -108,7 +112,8 @@ def stream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Strea
         return _model(model).stream(prompt, **options)
 
 
-def astream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
+@prompt_required
+def astream(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> AsyncStream:
     """As `stream`, async.
 
     >>> type(astream("demo/any", "Is it so?")).__name__
@@ -129,8 +134,9 @@ def extract(
 def extract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any: ...
+@prompt_required
 def extract(
-    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any:
     """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times.
 
@@ -149,8 +155,9 @@ async def aextract(
 async def aextract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any: ...
+@prompt_required
 async def aextract(
-    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any:
     """As `extract`, async.
 
@@ -170,8 +177,9 @@ def stream_extract(
 def stream_extract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[Any]: ...
+@prompt_required
 def stream_extract(
-    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[Any]:
     """A value of a type while it arrives.
 
@@ -190,8 +198,9 @@ def astream_extract(
 def astream_extract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[Any]: ...
+@prompt_required
 def astream_extract(
-    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[Any]:
     """As `stream_extract`, async.
 
@@ -205,17 +214,21 @@ def astream_extract(
 # Other endpoints ------------------------------------------------------------------------------------------------------
 
 
-def explain(model: Spec, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
-    """The request that each target would get. Nothing is sent.
+@prompt_required
+def explain(
+    model: Spec, prompt: Prompt = NO_PROMPT, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
+) -> list[Explanation]:
+    """The request that each target would get, with `output` that of a typed answer. Nothing is sent.
 
     >>> explain("demo/any", "Is it so?")[0].target
     'demo/any'
     """
     with short_traceback:
-        return _model(model).explain(prompt, stream=stream, **options)
+        return _model(model).explain(prompt, output=output, stream=stream, **options)
 
 
-def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
+@prompt_required
+def count_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
     """The tokens of a request, as the provider of the first target counts them, or an estimate if it counts none.
 
     >>> count = count_tokens("demo/any", "Is it so?")
@@ -226,7 +239,8 @@ def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) ->
         return _model(model).count_tokens(prompt, **options)
 
 
-async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
+@prompt_required
+async def acount_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
     """As `count_tokens`, async.
 
     >>> import asyncio

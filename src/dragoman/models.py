@@ -6,6 +6,7 @@ registry's driver run it.
 
 # Not model.py: `dragoman.model` is a public function, and importing a submodule of that name would replace it.
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
@@ -13,20 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, U
 import msgspec
 
 from dragoman.engine import endpoints, failover, probe, typed
-from dragoman.engine.attempt import build_request
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Plan
+from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions, ErrorPolicy, OnInterrupt, Order, WhenAllCoolingDown
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest
-from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver, short_traceback
 from dragoman.io.hooks import Call, Hooks, observed
-from dragoman.media import find_media
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.config import unknown_name
+from dragoman.targets.option_hints import option_hint
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import ToolLike, definitions
 from dragoman.types import (
@@ -35,7 +35,6 @@ from dragoman.types import (
     JsonObject,
     Message,
     ModelInfo,
-    Notice,
     Opaque,
     Part,
     Request,
@@ -47,7 +46,16 @@ from dragoman.types import (
 )
 from dragoman.types.checks import check_whole_number, naming
 from dragoman.types.media_files import PillowImage, is_pil
-from dragoman.wires.dicts import SdkValue, is_foreign, is_message_dict, messages_from, read_system, read_tools, to_dict
+from dragoman.wires.dicts import (
+    SdkValue,
+    is_foreign,
+    is_message_dict,
+    messages_from,
+    read_system,
+    read_tool_choice,
+    read_tools,
+    to_dict,
+)
 
 if TYPE_CHECKING:
     from dragoman.registry import Registry
@@ -59,6 +67,9 @@ Prompt: TypeAlias = (
 )
 """Text, a message, a part, or a list of these. A Pillow image is a part, too; a dict or an object of another SDK may be
 a message or a part."""
+F = TypeVar("F", bound=Callable[..., Any])
+NO_PROMPT: Any = None
+"""The default of `prompt`, so that a call without one gets an error that says what to pass; see `prompt_required`."""
 _CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
 _CONNECTION = frozenset({"api_key", "headers", "base_url"})
 _SET_BY_CALL = frozenset({"messages", "stream"})
@@ -72,8 +83,8 @@ class CallOptions(TypedDict, total=False):
     """The system prompt: text, or a list of `Text` or of text blocks."""
     tools: ToolLike | Opaque | SdkValue | Iterable[ToolLike | Opaque | SdkValue] | None
     """Tools that the model may call: functions, `Tool` values, or definitions as other SDKs have them."""
-    tool_choice: str | None
-    """`auto`, `none`, `required`, or the name of a tool."""
+    tool_choice: str | SdkValue | None
+    """`auto`, `none`, `required`, or the name of a tool; or the dict of another SDK."""
     parallel_tool_calls: bool | None
     """Whether one answer may have several tool calls."""
     schema: JsonObject | None
@@ -171,7 +182,7 @@ def check_options(names: Iterable[str], /) -> None:
     known = {*CallOptions.__annotations__, *_CHAIN_OPTIONS, *Request.__struct_fields__} - _SET_BY_CALL
     for name in names:
         if name not in known:
-            raise InvalidRequest(unknown_name("option", name, known))
+            raise InvalidRequest(option_hint(name) or unknown_name("option", name, known), param=name)
 
 
 def _parser(name: str, hint: Any) -> OutputType[Any]:
@@ -181,8 +192,17 @@ def _parser(name: str, hint: Any) -> OutputType[Any]:
 
 def _refuse_stream(options: Mapping[str, Any]) -> None:
     if "stream" in options:
-        hint = "call stream() or astream() for a stream, stream_extract() for a typed one"
-        raise InvalidRequest(f"stream is not an option; {hint}", param="stream")
+        raise InvalidRequest(option_hint("stream") or "", param="stream")
+
+
+def prompt_required(function: F) -> F:
+    """Show `prompt` as a required parameter in the signature of a function, although it has the default NO_PROMPT."""
+    signature = inspect.signature(function)
+    parameters = [
+        each.replace(default=each.empty) if each.name == "prompt" else each for each in signature.parameters.values()
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return function
 
 
 # Prompts --------------------------------------------------------------------------------------------------------------
@@ -230,7 +250,9 @@ def _prompt_items(prompt: Any) -> list[Any]:
 
 def _not_a_prompt(value: object) -> InvalidRequest:
     """The error names the type only: the value may be long, and private."""
-    return InvalidRequest(f"prompt must be a str, Message, Part, or a list of these, got {type(value).__name__}")
+    expected, kind = "a str, Message, Part, or a list of these", type(value).__name__
+    kind = kind if value is not None else "None; pass it after the model, such as generate(model, prompt)"
+    return InvalidRequest(f"prompt must be {expected}, got {kind}", param="prompt")
 
 
 def _as_texts(texts: Any) -> list[str]:
@@ -251,24 +273,6 @@ def _tuple_of(kind: type[T], name: str, value: Any) -> tuple[T, ...]:
         if not isinstance(item, kind):
             raise InvalidRequest(f"{name} must be a str or a list of {kind.__name__}, got {type(item).__name__}")
     return items
-
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The request that one target would get, with its keys redacted, and whether it could be sent.
-
-    >>> from dragoman import Registry
-    >>> Registry(env={}).model("groq/llama").explain("hello")[0].reason
-    'no key; set GROQ_API_KEY'
-    """
-
-    target: str
-    request: HttpRequest | None
-    """None if the target cannot take the request; `reason` says why."""
-    notices: tuple[Notice, ...]
-    """What would be dropped or changed for this target."""
-    ready: bool
-    reason: str | None = None
-    """Why the target is not ready, or why there is no request to show."""
 
 
 # The model ------------------------------------------------------------------------------------------------------------
@@ -311,8 +315,9 @@ class Model:
     def generate(
         self, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[Any]: ...
+    @prompt_required
     def generate(
-        self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`."""
         with short_traceback:
@@ -328,8 +333,9 @@ class Model:
     async def agenerate(
         self, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[Any]: ...
+    @prompt_required
     async def agenerate(
-        self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """As `generate`, async."""
         with short_traceback:
@@ -343,7 +349,10 @@ class Model:
     def extract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any: ...
-    def extract(self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
+    @prompt_required
+    def extract(
+        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    ) -> Any:
         """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times."""
         with short_traceback:
             plan = self._extract(_parser("output_type", output_type), prompt, max_repairs, options)
@@ -357,8 +366,9 @@ class Model:
     async def aextract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any: ...
+    @prompt_required
     async def aextract(
-        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any:
         """As `extract`, async."""
         with short_traceback:
@@ -373,8 +383,9 @@ class Model:
     def stream_extract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]: ...
+    @prompt_required
     def stream_extract(
-        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]:
         """A value of a type while it arrives."""
         parser = _parser("output_type", output_type)
@@ -389,8 +400,9 @@ class Model:
     def astream_extract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]: ...
+    @prompt_required
     def astream_extract(
-        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]:
         """As `stream_extract`, async."""
         parser = _parser("output_type", output_type)
@@ -398,29 +410,39 @@ class Model:
         plan = self._extract(parser, prompt, max_repairs, options, stream=True)
         return AsyncTypedStream(partial(self._registry.driver.aiterate, plan, results.append), results, parser)
 
-    def stream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
+    @prompt_required
+    def stream(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> Stream:
         """The answer while it arrives."""
         with short_traceback:
             return Stream(partial(self._registry.driver.iterate, self._plan(prompt, options, stream=True)))
 
-    def astream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
+    @prompt_required
+    def astream(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> AsyncStream:
         """As `stream`, async."""
         results: list[Response] = []
         with short_traceback:
             plan = self._plan(prompt, options, stream=True)
         return AsyncStream(partial(self._registry.driver.aiterate, plan, results.append), results)
 
-    def explain(self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
-        """The request that each target would get. Nothing is sent."""
+    @prompt_required
+    def explain(
+        self, prompt: Prompt = NO_PROMPT, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
+    ) -> list[Explanation]:
+        """The request that each target would get, with `output` that of a typed answer. Nothing is sent."""
         request, chain_options = self.request(prompt, stream=stream, **options)
-        return [explain_target(request, target, chain_options) for target in self._targets(chain_options)]
+        targets = self._targets(chain_options)
+        if output is not None:
+            request = typed.with_output_schema(request, _parser("output", output), targets)
+        return [explain_target(request, target, chain_options) for target in targets]
 
-    def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
+    @prompt_required
+    def count_tokens(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
         """The tokens of a request, as the provider of the first target counts them; else an estimate."""
         with short_traceback:
             return self._registry.driver.run(self._count(prompt, options))
 
-    async def acount_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
+    @prompt_required
+    async def acount_tokens(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
         """As `count_tokens`, async."""
         with short_traceback:
             return await self._registry.driver.arun(self._count(prompt, options))
@@ -466,6 +488,9 @@ class Model:
         self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]
     ) -> tuple[Request, ChainOptions]:
         """The Request and the ChainOptions of a call: the model's own options, overridden by these."""
+        if prompt is NO_PROMPT:
+            check_options(options)
+            raise _not_a_prompt(None)
         fields, chain_options = self._merge_options(options) if options else self._defaults
         try:
             messages = as_messages(prompt)
@@ -518,6 +543,9 @@ class Model:
         if tools is not None:
             with naming("tools"):
                 fields["tools"] = definitions(read_tools(tools)) if tools else ()
+        choice = fields.get("tool_choice")
+        if choice is not None and (choice == "any" or not isinstance(choice, str)):
+            fields |= read_tool_choice(choice, fields)
         return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
@@ -552,26 +580,3 @@ class Model:
         if dimensions is not None:
             check_whole_number("dimensions", dimensions, least=1)
         return endpoints.embed(_as_texts(texts), dimensions, self.targets()[0], self._defaults[1])
-
-
-def explain_target(request: Request, target: Target, chain_options: ChainOptions, /) -> Explanation:
-    """The explanation for one target.
-
-    >>> from dragoman.targets.providers import target
-    >>> explain_target(Request(), target("ollama/x"), ChainOptions()).ready
-    True
-    """
-    missing = target.lacks_key
-    media = find_media(request, target.capabilities) if chain_options.fetch_images else None
-    if media is not None and media.urls:
-        why = "images by URL are fetched when the call is made"
-        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
-    try:
-        http = build_request(request, target)
-    except DragomanError as error:
-        return Explanation(target=target.name, request=None, notices=(), ready=False, reason=error.message)
-    remedy = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="
-    reason = f"no key; {remedy}" if missing else None
-    return Explanation(
-        target=target.name, request=http.redacted(), notices=http.notices, ready=not missing, reason=reason
-    )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import Document, Registry, Unsupported, user
-from dragoman.models import Explanation
+from dragoman.engine.explanation import Explanation
 
 KEYS = "OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY AWS_BEARER_TOKEN_BEDROCK".split()
 ENV: dict[str, str] = dict.fromkeys(map(str, KEYS), "k")

@@ -30,6 +30,7 @@ from dragoman.streaming import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from dragoman.targets.option_hints import OPTION_HINTS
 from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
@@ -264,8 +265,9 @@ _LOOP_OPTIONS = frozenset(AgentOptions.__annotations__) & frozenset(LoopSettings
 
 def _check(options: AgentOptions) -> None:
     if unknown := options.keys() - AgentOptions.__annotations__.keys():
-        known = ", ".join(AgentOptions.__annotations__)
-        raise InvalidRequest(f"Agent has no option {', '.join(sorted(unknown))}; the options are output, {known}")
+        known = f"the options are output, {', '.join(AgentOptions.__annotations__)}"
+        hints = [f"write {OPTION_HINTS[name]}" for name in sorted(unknown) if name in OPTION_HINTS]
+        raise InvalidRequest(f"Agent has no option {', '.join(sorted(unknown))}; {'; '.join(hints) or known}")
     for name, (is_valid, expected) in _CHECKS.items():
         value: Any = options.get(name)
         if value is not None and not is_valid(value):

@@ -90,6 +90,15 @@ class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
+    def from_url(cls, url: str, *, mime: str | None = None, detail: str | None = None) -> "Image":
+        """The image at a URL. Targets that cannot fetch it get its bytes. A data URL is read at once."""
+        url = as_text("url", url)
+        if is_data_url(url):
+            declared, data = split_data_url(url)
+            return cls(data=data, mime=mime or declared, detail=detail)
+        return cls(url=url, mime=mime, detail=detail)
+
+    @classmethod
     def from_pil(cls, image: PillowImage, *, detail: str | None = None) -> "Image":
         """A Pillow image: as JPEG if it was read from a JPEG, otherwise as PNG."""
         data, mime = encode_pil(image)

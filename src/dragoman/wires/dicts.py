@@ -15,7 +15,7 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Message, Opaque, Request, Text, Tool, is_list, is_object
-from dragoman.types.checks import as_items, check_choice, is_mapping, wrong_value
+from dragoman.types.checks import as_items, check_choice, is_mapping, naming, wrong_value
 
 DictForm: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "google", "ollama", "bedrock"]
 """The wire whose server half reads the dicts."""
@@ -108,6 +108,61 @@ def read_system(system: Any, /) -> Any:
     if blocks is None or not any(map(is_foreign, blocks)):
         return system
     return messages_from([{"role": "system", "content": blocks}])[0].parts
+
+
+def read_tool_choice(choice: Any, options: Mapping[str, Any], /) -> JsonObject:
+    """The options for a tool choice of another SDK: `tool_choice`, and `parallel_tool_calls` if the choice sets it.
+
+    `any` is the word of several SDKs for `required`, unless a tool has this name.
+
+    >>> read_tool_choice({"type": "tool", "name": "tide"}, {})
+    {'tool_choice': 'tide'}
+    """
+    if choice == "any":
+        names = [tool.name for tool in options.get("tools") or () if isinstance(tool, Tool)]
+        return {"tool_choice": "any" if "any" in names else "required"}
+    plain = _plain("tool_choice", choice) if is_foreign(choice) else None
+    if not is_object(plain):
+        raise _wrong_choice(choice)
+    form = next((form for form, marks in _CHOICE_MARKS if _has_marks(plain, marks)), None)
+    if form is None:
+        raise _wrong_choice(choice)
+    *path, field = _CHOICE_FIELDS[form]
+    body: JsonObject = {field: plain}
+    for outer in reversed(path):
+        body = {outer: body}
+    with naming("tool_choice"):
+        request = _decode(form, {_FIELDS[form][0]: [], **body})
+    if request.tool_choice is None:
+        raise _wrong_choice(choice)
+    parallel = request.parallel_tool_calls
+    return {"tool_choice": request.tool_choice, **({} if parallel is None else {"parallel_tool_calls": parallel})}
+
+
+_CHOICE_MARKS: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
+    ("openai_chat", {"function": ()}),
+    ("anthropic", {"type": ("tool", "any", "auto", "none")}),
+    ("openai_responses", {"type": ("function", "custom")}),
+    ("google", {"functionCallingConfig": (), "function_calling_config": ()}),
+    ("bedrock", {"auto": (), "any": (), "tool": ()}),
+)
+"""By wire: fields of a tool choice, and the values that the field must have, if any. The first that fits counts."""
+_CHOICE_FIELDS = {
+    "openai_chat": ("tool_choice",),
+    "anthropic": ("tool_choice",),
+    "openai_responses": ("tool_choice",),
+    "google": ("toolConfig",),
+    "bedrock": ("toolConfig", "toolChoice"),
+}
+"""By wire: the path of the tool choice in a request."""
+
+
+def _has_marks(choice: JsonObject, marks: dict[str, tuple[str, ...]]) -> bool:
+    return any(field in choice and (not values or choice[field] in values) for field, values in marks.items())
+
+
+def _wrong_choice(choice: object) -> InvalidRequest:
+    return wrong_value("tool_choice", "'auto', 'none', 'required' or the name of a tool", choice)
 
 
 def _list_or_none(value: Any) -> list[Any] | None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dragoman import models
+from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ModelNotFound, StoreDown, redact
 from dragoman.gateway.accounting.usage import MAX_RECENT, error_type
@@ -136,10 +136,10 @@ def sum_by(sums: Iterable[UsageSum], field: Callable[[UsageSum], str | None], /)
 
 def explain(request: Request, targets: Sequence[Target], options: ChainOptions, /) -> JsonObject:
     """What each target would receive, without API keys."""
-    return {"targets": [_explanation(models.explain_target(request, target, options)) for target in targets]}
+    return {"targets": [_explanation(explain_target(request, target, options)) for target in targets]}
 
 
-def _explanation(explanation: models.Explanation) -> JsonObject:
+def _explanation(explanation: Explanation) -> JsonObject:
     http = explanation.request
     return without_none(
         {
