@@ -6,11 +6,13 @@ so that a peer may have its own interpreter. Every call is written as the users 
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from time import perf_counter, process_time
 from typing import Any
+from urllib.parse import urlsplit
 
 CONCURRENT = 64
 MODEL = "model-x"
@@ -140,6 +142,88 @@ def _bare_astream(url: str) -> Call:
     return call
 
 
+# ── a socket, with HTTP and JSON by hand: no pool, no limits, no errors ──────
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 80)
+
+
+def _request_bytes(url: str, body: dict[str, Any]) -> bytes:
+    data = json.dumps(body).encode()
+    head = f"POST {urlsplit(url).path}/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(data)}\r\n"
+    return (head + "authorization: Bearer k\r\ncontent-type: application/json\r\n\r\n").encode() + data
+
+
+def _is_whole(answer: bytes) -> bool:
+    head, end, body = answer.partition(b"\r\n\r\n")
+    return bool(end) and len(body) >= int(head.partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
+
+
+def _text_of(answer: bytes) -> str:
+    return str(json.loads(answer.partition(b"\r\n\r\n")[2])["choices"][0]["message"]["content"])
+
+
+def _socket_call(url: str) -> Call:
+    connection = socket.create_connection(_address(url))
+
+    def call() -> str:
+        connection.sendall(_request_bytes(url, BODY))
+        answer = b""
+        while not _is_whole(answer):
+            answer += connection.recv(65536)
+        return _text_of(answer)
+
+    return call
+
+
+def _socket_stream(url: str) -> Call:
+    connection = socket.create_connection(_address(url))
+
+    def call() -> int:
+        connection.sendall(_request_bytes(url, {**BODY, "stream": True}))
+        rest, texts, is_over = b"", list[str](), False
+        while not is_over:
+            *lines, rest = (rest + connection.recv(65536)).split(b"\n")
+            texts += _texts(lines)
+            is_over = b"0\r" in lines
+        return len(texts)
+
+    return call
+
+
+def _socket_acall(url: str) -> Call:
+    idle: list[Any] = []
+
+    async def call() -> str:
+        reader, writer = idle.pop() if idle else await asyncio.open_connection(*_address(url))
+        writer.write(_request_bytes(url, BODY))
+        answer = b""
+        while not _is_whole(answer):
+            answer += await reader.read(65536)
+        idle.append((reader, writer))
+        return _text_of(answer)
+
+    return call
+
+
+def _socket_astream(url: str) -> Call:
+    idle: list[Any] = []
+
+    async def call() -> int:
+        reader, writer = idle.pop() if idle else await asyncio.open_connection(*_address(url))
+        writer.write(_request_bytes(url, {**BODY, "stream": True}))
+        texts = list[str]()
+        while (line := await reader.readline()) != b"0\r\n":
+            texts += _texts([line])
+        await reader.readline()
+        idle.append((reader, writer))
+        return len(texts)
+
+    return call
+
+
 # ── httpx, with JSON by hand ────────────────────────────────────────────────
 
 
@@ -241,6 +325,7 @@ PEERS: dict[str, Calls] = {
         "astream": _dragoman_astream,
     },
     "bare": {"call": _bare_call, "acall": _bare_acall, "stream": _bare_stream, "astream": _bare_astream},
+    "socket": {"call": _socket_call, "acall": _socket_acall, "stream": _socket_stream, "astream": _socket_astream},
     "httpx": {"call": _httpx_call, "acall": _httpx_acall, "stream": _httpx_stream, "astream": _httpx_astream},
     "openai": {"call": _openai_call, "acall": _openai_acall, "stream": _openai_stream, "astream": _openai_astream},
     "litellm": {

@@ -32,6 +32,8 @@ WORKS = (
     Work("call, 64 at once", "acall", "v1", 512, 8),
     Work("stream, at once", "stream", "burst", 40, 8),
     Work("stream, 64 at once", "astream", "burst", 128, 5),
+    Work("stream, apart", "stream", "apart", 20, 8),
+    Work("stream, apart, 64", "astream", "apart", 128, 5),
     Work("stream, drop by drop", "stream", "drip", 4, 3),
 )
 

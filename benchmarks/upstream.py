@@ -1,7 +1,8 @@
 """A provider that uses almost no CPU time: prints its port, then gives every request the same canned answer.
 
 It runs in its own process, so that its work is not counted: `python -m benchmarks.upstream`. It does not parse JSON; a
-path that starts with `/burst/` or `/drip/` gets a stream, at once or piece by piece.
+path that starts with `/burst/`, `/apart/` or `/drip/` gets a stream: at once, each chunk written by itself, or with a
+pause after each chunk.
 """
 
 import asyncio
@@ -70,6 +71,9 @@ class _Upstream(asyncio.Protocol):
     def _answer(self, path: bytes) -> None:
         if path.startswith(b"/burst/"):
             self._out.write(_BURST)
+        elif path.startswith(b"/apart/"):
+            for piece in _DRIP:
+                self._out.write(piece)
         elif path.startswith(b"/drip/"):
             self._drip(0)
         else:

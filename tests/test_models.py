@@ -58,6 +58,18 @@ def test_settings_of_the_model_hold_for_its_calls() -> None:
     assert (second.temperature, second.system, second.stop, second.max_tokens) == (0.0, "Be brief.", ("y", "z"), 5)
 
 
+def test_a_change_in_one_request_is_not_seen_by_the_next() -> None:
+    """The requests of a model without options of their own are copies of one."""
+    script = Scripted("a", "b")
+    model = script.model(metadata={"a": "1"}, extra={"openai_chat": {"x": 1}})
+    first, _ = model.request("hi")
+    first.metadata["b"] = "2"
+    first.extra["other"] = {}
+    second, _ = model.request("hi", stream=True)
+    assert (second.metadata, second.extra, second.stream) == ({"a": "1"}, {"openai_chat": {"x": 1}}, True)
+    assert (first.stream, first.messages) == (False, second.messages)
+
+
 def test_an_unknown_option_is_refused(registry: Registry) -> None:
     with pytest.raises(InvalidRequest, match="temprature"):
         registry.model("demo/any").generate("hi", temprature=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]

@@ -39,7 +39,7 @@ def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
         # 22 places, and two that are their own subject: the pool of connections, and the headers of a response.
-        check(walk_of(lambda: model.generate("hi")), 24, 90, 33, 118)
+        check(walk_of(lambda: model.generate("hi")), 24, 80, 33, 110)
 
 
 @pytest.mark.parametrize("wire", WIRES)

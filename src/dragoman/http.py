@@ -82,6 +82,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 _REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id",
                 "x-goog-request-id", "mistral-correlation-id", "x-generation-id", "cf-ray")  # fmt: skip
 """Headers that have the id of a request, the most specific first."""
+_IS_REQUEST_ID = frozenset(_REQUEST_IDS)
 
 
 def provider_headers(head: Head, /) -> tuple[str | None, dict[str, str]]:
@@ -96,7 +97,7 @@ def provider_headers(head: Head, /) -> tuple[str | None, dict[str, str]]:
         lower = name.lower()
         if "ratelimit" in lower:
             limits[lower] = value
-        elif lower in _REQUEST_IDS:
+        elif lower in _IS_REQUEST_ID:
             ids[lower] = value
     return next((ids[name] for name in _REQUEST_IDS if name in ids), None) if ids else None, limits
 

@@ -46,6 +46,7 @@ from dragoman.types import (
 )
 from dragoman.types.checks import check_whole_number, naming
 from dragoman.types.media_files import PillowImage, is_pil
+from dragoman.types.requests import with_messages
 from dragoman.wires.dicts import (
     SdkValue,
     is_foreign,
@@ -494,6 +495,8 @@ class Model:
         fields, chain_options = self._merge_options(options) if options else self._defaults
         try:
             messages = as_messages(prompt)
+            if not options:
+                return with_messages(self._template, messages, stream=stream), chain_options
             return Request(messages=messages, stream=stream, **fields), chain_options
         except TypeError as error:
             check_options(options)
@@ -501,9 +504,10 @@ class Model:
 
     def plan(self, request: Request, chain_options: ChainOptions) -> Plan[Response]:
         """The plan for a request; the driver runs it."""
-        targets = self._targets(chain_options)
-        plan = failover.run(request, targets, self._registry.health, chain_options)
-        return self._with_hooks(plan, request, targets)
+        registry = self._registry
+        targets = registry.targets(self.spec, connection=chain_options.connection)
+        plan = failover.run(request, targets, registry.health, chain_options)
+        return self._with_hooks(plan, request, targets) if self._hooks or registry.hooks else plan
 
     def _with_hooks(self, plan: Plan[R], request: Request, targets: list[Target]) -> Plan[R]:
         if not self._hooks and not self._registry.hooks:
@@ -519,6 +523,11 @@ class Model:
     @cached_property
     def _defaults(self) -> tuple[dict[str, Any], ChainOptions]:
         return self._merge_options({})
+
+    @cached_property
+    def _template(self) -> Request:
+        """A request with the options of the model, which are the same for every call and are checked once."""
+        return Request(**self._defaults[0])
 
     def _merge_options(self, options: CallOptions) -> tuple[dict[str, Any], ChainOptions]:
         """The fields of the Request, and the ChainOptions."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import wires
-from dragoman.testing import FaultyServer, NoResponse, StallAfter
+from dragoman.testing import FaultyServer, NoResponse, RawResponse, StallAfter
 from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.support.clock import TRIES
@@ -18,12 +18,22 @@ from tests.support.sockets import STAGES, StoppedServer, stopped_server
 
 LIMIT = 0.05
 WORDS = "one two three"
+WAIT = 60
+"""Seconds for which a provider asks, much longer than a test takes."""
 SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 
 
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[FaultyServer]:
     with FaultyServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[FaultyServer]:
+    """A server that is busy, and asks for a wait before the retry."""
+    body = b'{"error":{"message":"busy"}}'
+    with FaultyServer(RawResponse(status=503, headers={"retry-after": f"{WAIT}"}, body=body), repeat=True) as server:
         yield server
 
 
@@ -40,11 +50,16 @@ def name_of(stage: str) -> str:
 
 @pytest.fixture(scope="module")
 def gateway(
-    upstream: FaultyServer, stopped: dict[str, StoppedServer], tmp_path_factory: pytest.TempPathFactory
+    upstream: FaultyServer,
+    busy: FaultyServer,
+    stopped: dict[str, StoppedServer],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("gateway")
     records = [record(name_of(stage), f"{server.origin}/v1") for stage, server in stopped.items()]
-    with Gateway(folder, "\n".join([record("up", upstream.base_url()), *records])) as running:
+    records += [record(name, busy.base_url()) for name in ("busy_plain", "busy_streamed")]
+    chain = f"[chain]\nmax_retry_after = {WAIT}\n"
+    with Gateway(folder, "\n".join([chain, record("up", upstream.base_url()), *records])) as running:
         # The first call of a process makes its HTTP client, which takes longer than a client may stay.
         upstream.add("Hello.")
         running.post("/v1/chat/completions", chat("up/m"))
@@ -66,6 +81,22 @@ def test_a_client_that_leaves_closes_the_connection_to_the_provider_at_once(
         return stopped[stage].wait_until_left() - left_at
 
     assert any(delay() < LIMIT for _ in range(TRIES))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+def test_leaving_while_the_gateway_waits_for_a_retry_ends_the_wait(
+    gateway: Gateway, busy: FaultyServer, *, stream: bool
+) -> None:
+    target = "busy_streamed/m" if stream else "busy_plain/m"
+    attempts = f'dragoman_attempts_total{{target="{target}",outcome="failed"}} 1'
+    requests = len(busy.http)
+    with gateway.send(chat(target, stream=stream)):
+        gateway.wait_until(lambda: attempts.encode() in gateway.get("/metrics")[1])
+        assert b'"in_flight":2,' in gateway.get("/health")[1]
+    left_at = time.monotonic()
+    gateway.wait_until(lambda: b'"in_flight":1,' in gateway.get("/health")[1])
+    assert time.monotonic() - left_at < WAIT / 2
+    assert len(busy.http) == requests + 1
 
 
 def test_leaving_a_plain_call_cancels_it(gateway: Gateway, upstream: FaultyServer) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import httpx
 import pytest
 import trustme
+from msgspec.structs import replace
 
 from dragoman.demo.provider import DemoTransport
 from dragoman.engine.effects import Exchange, Open, Send
@@ -37,6 +38,8 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, HttpResponse, retry_after
+from dragoman.io import http1
+from dragoman.io import http_client as http_client_module
 from dragoman.io import pool as pool_module
 from dragoman.io.connect import place_of
 from dragoman.io.http_client import HttpClient
@@ -190,6 +193,51 @@ def test_what_is_sent_arrives(way: Way, transport: Transport) -> None:
     (seen,) = server.http
     assert (seen.method, seen.path, seen.body) == ("POST", CHAT, PLAIN)
     assert seen.headers["x-api-key"] == "[redacted]"
+
+
+def test_each_request_has_its_own_headers_and_method(way: Way, pooled: Transport) -> None:
+    """The client keeps the head of the last request to a URL."""
+    lines = [{"x-name": "one"}, {"x-name": "one"}, {"x-name": "two"}, {"x-name": "two", "x-more": "3"}, {}]
+    with FaultyServer(RawResponse(body=b"{}"), repeat=True) as server:
+        for headers in lines:
+            way.send(pooled, Send(replace(http(server), headers=headers)))
+        way.send(pooled, Send(replace(http(server), method="GET", headers={}, body=b"")))
+        headers = {"x-name": "one"}
+        request = replace(http(server), headers=headers)
+        way.send(pooled, Send(request))
+        headers["x-name"] = "changed"
+        way.send(pooled, Send(request))
+    own = [{name: seen.headers[name] for name in ("x-name", "x-more") if name in seen.headers} for seen in server.http]
+    assert own == [*lines, {}, {"x-name": "one"}, {"x-name": "changed"}]
+    assert [seen.method for seen in server.http] == ["POST"] * 5 + ["GET"] + ["POST"] * 2
+    assert [seen.headers.get("content-length") for seen in server.http] == [str(len(PLAIN))] * 5 + [None] + [
+        str(len(PLAIN))
+    ] * 2
+
+
+def test_a_client_keeps_a_limited_number_of_heads(way: Way, pooled: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client_module, "MAX_PLACES", 3)
+    with FaultyServer(RawResponse(body=b"{}"), repeat=True) as server:
+        for number in range(10):
+            way.send(pooled, Send(http(server, path=f"/{number}")))
+    assert [seen.path for seen in server.http] == [f"/{number}" for number in range(10)]
+    assert isinstance(pooled, RoutingTransport)
+    assert len(vars(pooled.transport)["_heads"]) <= 3
+
+
+def test_names_of_headers_are_kept_in_a_limited_number(
+    way: Way, pooled: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http1, "_MAX_NAMES", 3)
+    long = "X-" + "a" * 100
+    headers = {f"X-Name-{number}": f"{number}" for number in range(10)} | {long: "long"}
+    with FaultyServer(RawResponse(headers=headers, body=b"{}"), repeat=True) as server:
+        for _ in range(2):
+            reply = way.send(pooled, Send(http(server)))
+            assert {name: reply.headers[name.lower()] for name in headers} == headers
+    names: dict[bytes, str] = vars(http1)["_NAMES"]
+    assert len(names) <= 3
+    assert long.encode() not in names
 
 
 def test_a_first_piece_is_seen_before_the_next(way: Way, pooled: Transport) -> None:

@@ -6,7 +6,7 @@ its error inside the plan. So a plan can be tested step by step without sockets,
 """
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, final
 
 import msgspec
 
@@ -17,6 +17,7 @@ from dragoman.types import Notice
 T = TypeVar("T")
 
 
+@final
 class Now(msgspec.Struct, frozen=True):
     """The time, in seconds of a monotonic clock."""
 
@@ -94,6 +95,7 @@ class Fetch(msgspec.Struct, frozen=True):
     """Set by the driver: stops it from another thread."""
 
 
+@final
 class Emit(msgspec.Struct, frozen=True):
     """Give events to the caller: those of a stream, or of an agent."""
 

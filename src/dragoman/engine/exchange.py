@@ -69,11 +69,12 @@ def exchange(
     except TimedOut as error:
         yield from name_limit(error, call, began)
         raise
+    request, decoder = output.request, None if output.tool is None else ToolOutputDecoder(output)
     try:
         response = (
-            _decode(http_response, output, target, client)
+            decode_answer(http_response, request, target, client, decoder)
             if len(http_response.body) <= HEAVY_BODY
-            else (yield Compute(lambda _: _decode(http_response, output, target, client)))
+            else (yield Compute(lambda _: decode_answer(http_response, request, target, client, decoder)))
         )
     except DragomanError as error:
         add_provider_headers(error, http_response)
@@ -116,17 +117,24 @@ def time_left(
 # Whole answers --------------------------------------------------------------------------------------------------------
 
 
-def _decode(http_response: HttpResponse, output: OutputPlan, target: Target, client: ClientHalf) -> Response:
+def decode_answer(
+    http_response: HttpResponse,
+    request: Request,
+    target: Target,
+    client: ClientHalf,
+    output: ToolOutputDecoder | None = None,
+    /,
+) -> Response:
+    """The response of a whole answer. `output` turns the call of a tool into the answer that it stands for."""
     if http_response.status >= 300:
         raise client.decode_error(http_response, http_response.body)
     if len(http_response.body) > MAX_BODY:
         raise TooLarge(f"the answer is larger than {MAX_BODY} bytes")
-    body = http_response.body
-    if output.tool is None:
-        response = client.decode_response(body, output.request, target)
+    if output is None:
+        response = client.decode_response(http_response.body, request, target)
     else:
-        response = fold(ToolOutputDecoder(output).feed(client.decode_body(body, output.request, target)))
-    if response.is_empty and is_empty_response(response, output.request):
+        response = fold(output.feed(client.decode_body(http_response.body, request, target)))
+    if response.is_empty and is_empty_response(response, request):
         raise _empty(response)
     return response
 

@@ -19,6 +19,7 @@ from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perf
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
+from dragoman.engine.plain_call import is_plain, plain_call
 from dragoman.errors import (
     DragomanError,
     Interrupted,
@@ -190,7 +191,17 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
 
     If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
     """
-    return Chain(request, health, options).run(targets)
+    if request.stream or not targets or options.order != "in_order":
+        return Chain(request, health, options).run(targets)
+    if not is_plain(request, targets[0], options.timeouts):
+        return Chain(request, health, options).run(targets)
+    return plain_call(
+        request,
+        targets[0],
+        health,
+        options.timeouts,
+        lambda error, began: Chain(request, health, options).run(targets, error, began),
+    )
 
 
 class Chain:
@@ -214,13 +225,23 @@ class Chain:
         self._interrupted: tuple[str, Interrupted] | None = None
         self._media_cache = MediaCache()
 
-    def run(self, targets: Sequence[Target], /) -> Plan[Response]:
-        """The response of the first target that answers."""
-        now: float = yield Now()
+    def run(
+        self, targets: Sequence[Target], failure: DragomanError | None = None, began: float | None = None, /
+    ) -> Plan[Response]:
+        """The response of the first target that answers.
+
+        A call that began at an earlier moment may have tried the first target: `failure` is the error of that attempt.
+        """
+        now: float = (yield Now()) if began is None else began
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
         ordered = targets if self._options.order == "in_order" else (yield from self._order(targets))
         self._candidates = [_Candidate(target, target.name) for target in ordered]
+        if failure is not None:
+            response = yield from self._try(self._candidates.pop(0), "healthy", now, failure)
+            if response is not None:
+                return response
+            now = yield Now()
         while self._candidates:
             index, admission = self._first_admitted(now)
             if index:
@@ -294,8 +315,13 @@ class Chain:
 
     # One target ------------------------------------------------------------------------------------------------------
 
-    def _try(self, candidate: _Candidate, admission: TargetAdmission, now: float) -> Plan[Response | None]:
-        """Try one target, with retries. None means: try the next one. Raises the errors that end the call."""
+    def _try(
+        self, candidate: _Candidate, admission: TargetAdmission, now: float, failure: DragomanError | None = None
+    ) -> Plan[Response | None]:
+        """Try one target, with retries. None means: try the next one. Raises the errors that end the call.
+
+        `failure` is the error of a first attempt that was made already.
+        """
         name, began = candidate.name, now
         try:
             if candidate.not_before is not None:
@@ -308,7 +334,10 @@ class Chain:
                 if self._deadline is not None and began >= self._deadline:
                     raise self._deadline_error(candidate)
                 self.current_target = name
+                failed, failure = failure, None
                 try:
+                    if failed is not None:
+                        raise failed
                     completed = yield from attempt(self._request, candidate.target, self._call_context(candidate))
                 except DragomanError as error:
                     self.current_target = None

@@ -116,7 +116,8 @@ class LocalHealthStore:
 
     def swap(self, target: str, old: TargetHealth, new: TargetHealth, /) -> bool:
         with self._lock:
-            if self._targets.get(target, _HEALTHY) != old:
+            stored = self._targets.get(target, _HEALTHY)
+            if stored is not old and stored != old:
                 return False
             self._targets[target] = new
             return True

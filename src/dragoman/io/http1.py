@@ -7,7 +7,8 @@ complete, how large its head may be, whether the connection can be used again, a
 
 import re
 import zlib
-from typing import Protocol
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
 import httptools
@@ -25,10 +26,35 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _BAD_VALUE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
 _OWN = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 """Headers that the client writes itself."""
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+"""Methods whose requests say that their body is empty."""
 
 
-def encode_request(request: HttpRequest, place: Place, /) -> bytes | None:
-    """The bytes of a request; None if it has a header that cannot be sent."""
+class RequestHead(NamedTuple):
+    """The bytes of a request up to its content-length, and what they depend on.
+
+    The requests of one target differ in their bodies alone. To write and check the same headers for each of them would
+    be a tenth of the cost of a call, so a client keeps its heads, and compares before it uses one again.
+    """
+
+    place: Place
+    method: str
+    headers: Mapping[str, str]
+    data: bytes
+
+    def fits(self, request: HttpRequest) -> bool:
+        """Whether a request to the same URL has this head."""
+        return self.headers == request.headers and self.method == request.method
+
+    def with_body(self, body: bytes) -> bytes:
+        """The bytes of the request."""
+        if body or self.method in _WITH_BODY:
+            return b"%bcontent-length: %d\r\n\r\n%b" % (self.data, len(body), body)
+        return self.data + b"\r\n"
+
+
+def encode_head(request: HttpRequest, place: Place, /) -> RequestHead | None:
+    """The head of a request; None if it has a header that cannot be sent."""
     path = request.path if _PATH.fullmatch(request.path) else quote(request.path, safe=_PRINTABLE)
     if place.proxy is not None and not place.tls:
         path = f"http://{place.authority}{path}"
@@ -49,10 +75,24 @@ def encode_request(request: HttpRequest, place: Place, /) -> bytes | None:
         lines.append("user-agent: dragoman\r\n")
     if place.proxy is not None and not place.tls:
         lines.append(place.proxy.header)
-    if request.body or request.method in ("POST", "PUT", "PATCH"):
-        lines.append(f"content-length: {len(request.body)}\r\n")
-    lines.append(f"{authorization}\r\n")
-    return "".join(lines).encode("latin-1") + request.body
+    lines.append(authorization)
+    return RequestHead(place, request.method, dict(request.headers), "".join(lines).encode("latin-1"))
+
+
+_NAMES: dict[bytes, str] = {}
+"""The names of headers that came before, as text. Answers of one provider have the same twenty or so."""
+_MAX_NAMES = 1024
+_MAX_NAME = 64
+"""Bytes. A server may send longer names, which are not kept."""
+
+
+def _learn_name(name: bytes) -> str:
+    text = name.decode("latin-1").lower()
+    if len(name) <= _MAX_NAME:
+        if len(_NAMES) >= _MAX_NAMES:
+            _NAMES.clear()
+        _NAMES[name] = text
+    return text
 
 
 class _Inflater(Protocol):
@@ -172,7 +212,7 @@ class ResponseParser:
         """A header; several of one name are joined, as RFC 9110 allows. Trailers are ignored."""
         if self.has_head:
             return
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        key, text = _NAMES.get(name) or _learn_name(name), value.decode("latin-1")
         known = self.headers.get(key)
         self.headers[key] = text if known is None else f"{known}, {text}"
 

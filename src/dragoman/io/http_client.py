@@ -21,7 +21,7 @@ from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.async_http import AsyncConnection, LoopPools
 from dragoman.io.blocking_http import BlockingConnection
 from dragoman.io.connect import Place, place_of, tls_context
-from dragoman.io.http1 import ResponseParser, encode_request
+from dragoman.io.http1 import RequestHead, ResponseParser, encode_head
 from dragoman.io.pool import Pool
 from dragoman.io.transport import unsendable, with_date
 
@@ -56,6 +56,8 @@ class HttpClient:
         self._env = env
         self._address = None if pin is None else pin[1]
         self._places: dict[str, Place] = {}
+        self._heads: dict[tuple[str, str], RequestHead] = {}
+        """By origin and path: the head of the last request."""
         self._pool: Pool[BlockingConnection] = Pool()
         self._loop_pools = LoopPools()
         self._process = os.getpid()
@@ -74,14 +76,16 @@ class HttpClient:
     def send(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
         ends = _moment(effect.timeout)
-        connection = self._request(effect, _earlier(ends, _moment(effect.head)), effect.limit)
+        head_ends = ends if effect.head is None else _earlier(ends, _moment(effect.head))
+        connection = self._request(effect, head_ends, effect.limit)
         parser = connection.parser
-        try:
-            with connection:
-                while not parser.complete:
-                    connection.receive(ends)
-        except _FAULTS as error:
-            _fail(error, effect.request, connection, "no complete answer in time")
+        if not parser.complete:
+            try:
+                with connection:
+                    while not parser.complete:
+                        connection.receive(ends)
+            except _FAULTS as error:
+                _fail(error, effect.request, connection, "no complete answer in time")
         self._release(connection)
         return _response(parser)
 
@@ -136,14 +140,16 @@ class HttpClient:
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
         ends = _moment(effect.timeout)
-        connection = await self._arequest(effect, _earlier(ends, _moment(effect.head)), effect.limit)
+        head_ends = ends if effect.head is None else _earlier(ends, _moment(effect.head))
+        connection = await self._arequest(effect, head_ends, effect.limit)
         parser = connection.parser
-        try:
-            with connection:
-                while not parser.complete:
-                    await connection.receive(ends)
-        except _FAULTS as error:
-            _fail(error, effect.request, connection, "no complete answer in time")
+        if not parser.complete:
+            try:
+                with connection:
+                    while not parser.complete:
+                        await connection.receive(ends)
+            except _FAULTS as error:
+                _fail(error, effect.request, connection, "no complete answer in time")
         answer = _response(parser)
         connection.release()
         return answer
@@ -190,11 +196,19 @@ class HttpClient:
     def _prepare(self, request: HttpRequest) -> tuple[Place, bytes]:
         """Where a request goes, and its bytes."""
         self._check_process()
-        place = self._places.get(request.origin) or self._place(request)
-        data = encode_request(request, place)
-        if data is None:
+        head = self._heads.get((request.origin, request.path))
+        if head is None or not head.fits(request):
+            head = self._head(request)
+        return head.place, head.with_body(request.body)
+
+    def _head(self, request: HttpRequest) -> RequestHead:
+        head = encode_head(request, self._places.get(request.origin) or self._place(request))
+        if head is None:
             raise unsendable(request)
-        return place, data
+        if len(self._heads) >= MAX_PLACES:
+            self._heads = {}
+        self._heads[request.origin, request.path] = head
+        return head
 
     def _place(self, request: HttpRequest) -> Place:
         env = os.environ if self._env is None else self._env

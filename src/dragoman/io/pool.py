@@ -92,10 +92,13 @@ def _close_old(idle: deque[C], now: float) -> None:
             return
 
 
+_HAS_POLL = hasattr(select, "poll")
+
+
 def is_readable(sock: socket.socket, /) -> bool:
     """Whether something can be read: on an idle connection, that its server closed it."""
     try:
-        if hasattr(select, "poll"):  # select() takes no descriptor above 1023
+        if _HAS_POLL:  # select() takes no descriptor above 1023
             poll = select.poll()
             poll.register(sock, select.POLLIN)
             return bool(poll.poll(0))

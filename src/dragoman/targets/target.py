@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
+from dragoman.http import split_base_url
 from dragoman.types import Effort
 
 Identity: TypeAlias = Literal["aws", "azure", "azure-foundry", "google"]
@@ -191,8 +193,10 @@ class Hosting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return template.replace("{path}", path).replace("{model}", quote(model, safe=""))
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class Target(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One model at one provider. Its repr does not show the key.
+
+    A registry keeps its targets, so what depends on a target alone is made once, and not for each call.
 
     >>> Target(provider="groq", model="llama", wire="openai_chat", base_url="https://x/v1", api_key="k")
     Target(groq/llama)
@@ -220,7 +224,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     credential: Any = None
     """A `Credential` that signs the requests, instead of `api_key`."""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """`provider/model`."""
         return f"{self.provider}/{self.model}"
@@ -229,6 +233,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def lacks_key(self) -> bool:
         """Whether it needs a key and has none."""
         return self.needs_key and not self.api_key and self.credential is None
+
+    @cached_property
+    def origin_and_prefix(self) -> tuple[str, str]:
+        """The base URL in two parts: scheme and host, and the path before those of the wire."""
+        return split_base_url(self.base_url)
+
+    @cached_property
+    def json_headers(self) -> Mapping[str, str]:
+        """The headers of a request with a JSON body: its type, the key, and the target's own. Copy before a change."""
+        return {"content-type": "application/json", **self.auth_headers(), **self.headers}
 
     def auth_headers(self) -> dict[str, str]:
         """The header with the key; empty without a key."""

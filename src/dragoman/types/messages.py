@@ -52,6 +52,9 @@ class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def text(self) -> str:
+        parts = self.parts
+        if len(parts) == 1 and type(parts[0]) is Text:
+            return parts[0].text
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property

@@ -1,6 +1,7 @@
 """A request to a model."""
 
 from collections.abc import Mapping
+from copy import copy
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeAlias, get_args
@@ -174,6 +175,22 @@ def check_fields(request: Request, /) -> None:
         check_reasoning(request.reasoning)
     if request.metadata:
         _check_keys(request)
+
+
+def with_messages(request: Request, messages: tuple[Message, ...], /, *, stream: bool) -> Request:
+    """A copy of a request with other messages. Nothing is checked again: both were checked when they were made.
+
+    >>> with_messages(Request(seed=1), (Message(role="user", parts="hi"),), stream=True).seed
+    1
+    """
+    changed = copy(request)
+    force_setattr(changed, "messages", messages)
+    if stream:
+        force_setattr(changed, "stream", stream)
+    # Whoever changes these dicts in one request must not change the others.
+    force_setattr(changed, "extra", {**request.extra})
+    force_setattr(changed, "metadata", {**request.metadata})
+    return changed
 
 
 _MESSAGES: frozenset[type] = frozenset({Message})

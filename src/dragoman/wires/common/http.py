@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.http import HttpRequest, split_base_url
+from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject
 from dragoman.wires.common.json import encode_json
@@ -12,14 +12,16 @@ GROWING = ("messages", "input", "contents")
 """The lists that grow with a conversation. Each is the last member of its body, so that the rest stays in its place."""
 
 
-def post_request(target: Target, path: str, body: JsonObject, notes: NoticeCollector, /, **headers: str) -> HttpRequest:
+def post_request(
+    target: Target, path: str, body: JsonObject, notes: NoticeCollector | None, /, **headers: str
+) -> HttpRequest:
     """A POST of a JSON body to a path below the target's base URL; the list that grows comes last.
 
     >>> target = Target(provider="p", model="m", wire="w", base_url="https://x/v1", api_key="k")
     >>> post_request(target, "/chat", {}, NoticeCollector("w")).url
     'https://x/v1/chat'
     """
-    origin, prefix = split_base_url(target.base_url)
+    origin, prefix = target.origin_and_prefix
     if (hosting := target.hosting) is not None:
         path = hosting.to_path(path, target.model, stream=body.get("stream") is True)
         body = {**hosting.fields, **{field: value for field, value in body.items() if field not in hosting.without}}
@@ -30,16 +32,16 @@ def post_request(target: Target, path: str, body: JsonObject, notes: NoticeColle
         method="POST",
         origin=origin,
         path=prefix + path,
-        headers={"content-type": "application/json", **headers, **target.auth_headers(), **target.headers},
+        headers={**headers, **target.json_headers},
         body=encode_json(body),
-        notices=notes.notices,
+        notices=() if notes is None else notes.notices,
         secret=target.api_key,
     )
 
 
 def get_request(target: Target, path: str, /, **headers: str) -> HttpRequest:
     """A GET of a path below the target's base URL."""
-    origin, prefix = split_base_url(target.base_url)
+    origin, prefix = target.origin_and_prefix
     return HttpRequest(
         method="GET",
         origin=origin,

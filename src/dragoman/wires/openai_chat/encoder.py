@@ -42,9 +42,9 @@ PATH = "/chat/completions"
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
-    notes = NoticeCollector(NAME, strict=request.strict)
     if (messages := encode_plain(request)) is not None:
-        return post_request(target, PATH, {"model": target.model, "messages": messages}, notes)
+        return post_request(target, PATH, {"model": target.model, "messages": messages}, None)
+    notes = NoticeCollector(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
     stream_options = extra.pop("stream_options", None)
     if request.schema is not None and not target.quirks.json_schema:

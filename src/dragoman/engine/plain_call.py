@@ -1,0 +1,97 @@
+"""The short way of a plain call: texts to a healthy target, and an answer that is not streamed.
+
+Most calls are of this kind, and succeed. A call waits for the network, and afterwards its code is no longer in the
+caches of the processor, so its cost depends on how many functions it runs through. This plan does in one generator what
+`Chain`, `attempt` and `exchange` do in four, for the case that nothing has to be chosen, fitted or repeated. It decides
+nothing about errors: the first error goes to the chain, which continues as after a first attempt of its own.
+`tests/engine/test_plain_call.py` compares both ways.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from dragoman import wires
+from dragoman.engine.attempt import annotate_error
+from dragoman.engine.call_context import CallContext, Timeouts
+from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
+from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit
+from dragoman.engine.health import Health
+from dragoman.errors import DragomanError, TimedOut
+from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
+from dragoman.targets.prices import cost_of
+from dragoman.targets.target import Target
+from dragoman.types import Attempt, Request, Response
+from dragoman.wires.common.client import is_text_only
+
+LongWay: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
+"""The plan that goes on after the error of an attempt that began at a moment; without an error, the plan of a call."""
+
+
+def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
+    """Whether the short way can serve a request without a stream, if the target is healthy.
+
+    >>> is_plain(Request(schema={}), Target(provider="p", model="m", wire="w", base_url="https://x"), Timeouts())
+    False
+    """
+    return (
+        request.schema is None
+        and target.credential is None
+        and not target.lacks_key
+        and (timeouts.total is None or timeouts.total > 0)
+        and is_text_only(request)
+    )
+
+
+def plain_call(
+    request: Request, target: Target, health: Health, timeouts: Timeouts, long_way: LongWay, /
+) -> Plan[Response]:
+    """The response of a target that is healthy; what the long way makes of it if it is not, or if it fails."""
+    began: float = yield Now()
+    name = target.name
+    if health.get(name).state != "healthy":
+        return (yield from long_way(None, began))
+    http: HttpRequest | None = None
+    head: Head | None = None
+    try:
+        client = wires.get(target.wire).client
+        http = client.encode_request(request, target)
+        answer: HttpResponse = yield Send(
+            http,
+            timeouts.total,
+            timeouts.connect,
+            limit=MAX_BODY,
+            head=timeouts.first_event,
+            transport=target.http_client,
+        )
+        head = answer
+        if len(answer.body) <= HEAVY_BODY:
+            response = decode_answer(answer, request, target, client)
+        else:
+            response = yield Compute(lambda _: decode_answer(answer, request, target, client))
+    except DragomanError as error:
+        failure = error
+    else:
+        ended_at: float = yield Now()
+        duration = ended_at - began
+        health.record_success(name, duration)
+        request_id, rate_limits = provider_headers(answer)
+        attempt = Attempt(target=name, outcome="served", duration=duration, usage=response.usage)
+        yield Observe(attempt)
+        return replace(
+            response,
+            target=name,
+            notices=http.notices + response.notices,
+            attempts=(attempt,),
+            request_id=request_id,
+            rate_limits=rate_limits,
+            cost=cost_of(target.provider, target.model, response.usage, response.service_tier),
+        )
+    if head is not None:
+        add_provider_headers(failure, head)
+    elif isinstance(failure, TimedOut):
+        deadline = None if timeouts.total is None else began + timeouts.total
+        yield from name_limit(failure, CallContext(timeouts=timeouts, deadline=deadline), began)
+    annotate_error(failure, target, http)
+    return (yield from long_way(failure, began))
