@@ -162,7 +162,6 @@ CLOUD_RECORDS = (
         wire="anthropic",
         base_url=_MANTLE.base_url.replace("/v1", "/anthropic/v1"),
         base_url_names=(),
-        auth="x-api-key",
         capabilities=_BEDROCK_ANTHROPIC.capabilities,
         quirks=_BEDROCK_ANTHROPIC.quirks,
         family="anthropic",

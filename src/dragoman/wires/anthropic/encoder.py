@@ -57,6 +57,13 @@ _MERGED_FIELDS = ("thinking", "output_config", "metadata")
 """Objects whose members come from the request and from `extra`."""
 
 
+def version_header(target: Target, /) -> dict[str, str]:
+    """The header with the version of the API; a cloud that has the version in the body gets none."""
+    if target.hosting is not None and "anthropic_version" in target.hosting.fields:
+        return {}
+    return {"anthropic-version": target.quirks.api_version or VERSION}
+
+
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
     notes = NoticeCollector(NAME, strict=request.strict)
@@ -96,7 +103,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     }
     if target.hosting is not None and target.hosting.betas_in_body:
         body |= {"anthropic_beta": betas.pop("anthropic-beta").split(",")} if betas else {}
-    headers = {"anthropic-version": target.quirks.api_version or VERSION, **betas}
+    headers = {**version_header(target), **betas}
     return post_request(target, "/messages", body, notes, **headers)
 
 
