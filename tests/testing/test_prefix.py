@@ -15,6 +15,29 @@ def test_a_conversation_that_grows_passes() -> None:
     assert_prefix_stable([b'{"input": [ "a" ] }\n', b'{"input": [ "a", "b" ] }'.replace(b'"a",', b'"a" ,')])
 
 
+BLOCKS = b'{"messages":[{"role":"user","content":[{"text":"a"}]}]}'
+
+
+def test_the_content_of_the_last_message_may_grow() -> None:
+    longer = b'{"messages":[{"role":"user","content":[{"text":"a"},{"text":"b"}]},{"role":"assistant","content":[]}]}'
+    assert_prefix_stable([BLOCKS, longer])
+    assert_prefix_stable([BLOCKS.replace(b"]}]}", b" ] } ] }"), longer.replace(b'"},', b'"} ,')])
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        BLOCKS.replace(b"]}]}", b'],"name":"x"}]}'),
+        BLOCKS.replace(b'[{"text":"a"}]', b'[{"text":"a","cachePoint":{}},{"text":"b"}]'),
+        b'{"messages":[{"role":"user","content":[{"text":"b"},{"text":"a"}]}]}',
+        b'{"messages":[{"role":"user","content":"a"}]}',
+    ],
+)
+def test_no_other_change_of_the_last_message_passes(moved: bytes) -> None:
+    with pytest.raises(AssertionError, match="moved"):
+        assert_prefix_stable([BLOCKS, moved])
+
+
 def test_the_message_shows_the_first_byte_that_moved() -> None:
     moved = SECOND.replace(b'"hi"', b'"ho"')
     with pytest.raises(AssertionError) as caught:

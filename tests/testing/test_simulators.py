@@ -519,6 +519,24 @@ def test_manual_thinking_has_its_own_rules() -> None:
         assert expected in str(simulator.refusals[-1])
 
 
+@pytest.mark.parametrize("more", [[], [{"role": "user", "content": "And tomorrow?"}]])
+def test_messages_of_the_user_in_a_row_are_one_turn(more: list[JsonObject]) -> None:
+    simulator = ClaudeSimulator(model="claude-sonnet-4-5")
+    use = {"type": "tool_use", "id": "toolu_1", "name": "tide", "input": {}}
+    messages = [
+        {"role": "user", "content": "How high is the tide?"},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "4.2 m"}]},
+        *more,
+    ]
+    tools = [{"name": "tide", "input_schema": {"type": "object", "properties": {}}}]
+    body: JsonObject = {"model": "claude-sonnet-4-5", "max_tokens": 4000, "tools": tools, "messages": messages}
+    assert send(simulator, "/v1/messages", body) == 200
+    thinking = {"type": "enabled", "budget_tokens": 2000}
+    assert send(simulator, "/v1/messages", {**body, "thinking": thinking}) == 400
+    assert "must start with a thinking block" in str(simulator.refusals[-1])
+
+
 def test_a_compaction_comes_back_as_a_sealed_item() -> None:
     body, simulator, path = body_of(GptSimulator)
     http = HttpRequest(method="POST", path=path + "/compact", headers=HEADERS, body=msgspec.json.encode(body))

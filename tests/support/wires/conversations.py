@@ -44,12 +44,13 @@ PROVIDERS: tuple[Target, ...] = (
 )
 PIXEL = picture(2, 2)
 WORDS = st.sampled_from(["a", "b", "json", "?", " ", "ERROR: x", "{}"])
+AGAIN = Message(role="user", parts=(Text(text="again"),))
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 IDS = st.sampled_from(["x", "y", "x_2", "call_1", "a" * 70, "toolu:1", ""])
 
 
 @st.composite
-def _user_side(draw: st.DrawFn, pending: list[ToolCall]) -> list[Message]:
+def _user_side(draw: st.DrawFn, pending: list[ToolCall], *, system_runs: bool, has_image: bool) -> list[Message]:
     """What a client appends before it asks again: results, texts, images, a system message."""
     messages: list[Message] = []
     results = tuple(
@@ -61,10 +62,11 @@ def _user_side(draw: st.DrawFn, pending: list[ToolCall]) -> list[Message]:
         messages.append(Message(role="tool", parts=results))
     if draw(st.integers(0, 4)) == 0:
         messages.append(Message(role="system", parts=(Text(text=draw(WORDS)),)))
-    if not results or draw(st.integers(0, 3)) == 0:
-        image: list[Part] = [Image(data=PIXEL, mime="image/png")] if draw(st.integers(0, 3)) == 0 else []
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2] if not results else [0, 0, 0, 1, 2]))):
+        image: list[Part] = [Image(data=PIXEL, mime="image/png")] if has_image else []
         messages.append(Message(role="user", parts=(Text(text=draw(WORDS)), *image)))
-    if draw(st.integers(0, 5)) == 0:
+        has_image = False
+    if draw(st.integers(0, 5)) == 0 and (system_runs or messages[-1].role != "system"):
         messages.append(Message(role="system", parts=(Text(text=draw(WORDS)),)))
     return messages
 
@@ -87,8 +89,13 @@ def _answer(draw: st.DrawFn, *, with_calls: bool, may_be_empty: bool) -> Message
 
 
 @st.composite
-def conversations(draw: st.DrawFn, *, may_be_empty: bool = False) -> list[Request]:
-    """The requests of one conversation, turn by turn. Not every dialect can write an answer that is empty."""
+def conversations(
+    draw: st.DrawFn, *, may_be_empty: bool = False, system_runs: bool = False, asks_again: bool = True
+) -> list[Request]:
+    """The requests of one conversation, turn by turn.
+
+    Not every dialect can write an answer that is empty, two system messages in a row, or two messages of the user.
+    """
     options: dict[str, Any] = {"system": draw(st.none() | WORDS)}
     if draw(st.booleans()):
         options["tools"] = (
@@ -100,11 +107,19 @@ def conversations(draw: st.DrawFn, *, may_be_empty: bool = False) -> list[Reques
     messages: list[Message] = []
     if draw(st.integers(0, 3)) == 0:
         messages.append(Message(role="system", parts=(Text(text="Be brief."),)))
-    messages.append(Message(role="user", parts=(Text(text="hi"),)))
+    messages += [
+        Message(role="user", parts=(Text(text="hi"),)),
+        *([AGAIN] if asks_again and draw(st.booleans()) else []),
+    ]
     requests = [Request(messages=tuple(messages), **options)]
-    for _ in range(draw(st.integers(1, 3))):
+    image_turn = draw(st.integers(0, 5))  # one image: with several, Ollama's `num_ctx` grows
+    for turn in range(draw(st.integers(1, 3))):
         messages.append(answer := draw(_answer(with_calls="tools" in options, may_be_empty=may_be_empty)))
-        messages += draw(_user_side([*answer.tool_calls]))
+        for message in draw(_user_side([*answer.tool_calls], system_runs=system_runs, has_image=turn == image_turn)):
+            messages.append(message)
+            # A client may ask again without an answer: the one before failed, or its user has stopped it.
+            if asks_again and draw(st.integers(0, 3)) == 0:
+                requests.append(Request(messages=tuple(messages), **options))
         requests.append(Request(messages=tuple(messages), **options))
     return requests
 

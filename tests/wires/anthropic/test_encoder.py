@@ -182,13 +182,8 @@ class TestSystem:
             {"type": "text", "text": "Be brief."},
         ]
         assert messages(*given) == [
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "hello"},
-                    {"type": "text", "text": "<system>\nBe kind.\n</system>"},
-                ],
-            }
+            {"role": "user", "content": "hello"},
+            {"role": "user", "content": "<system>\nBe kind.\n</system>"},
         ]
 
     def test_a_cache_mark_survives(self) -> None:
@@ -245,11 +240,12 @@ class TestSystem:
             ((user("a"), system("s")), ["user", "system"]),
             ((user("a"), system(" "), system("s")), ["user", "system"]),
             ((user("a"), system("s"), system("t"), assistant("b")), ["user", "system", "assistant"]),
-            ((user("a"), assistant("b"), system("s"), user("c")), ["user", "assistant", "user"]),
-            ((user("a"), system("s"), user("c")), ["user"]),
+            ((user("a"), assistant("b"), system("s"), user("c")), ["user", "assistant", "user", "user"]),
+            ((user("a"), system("s"), user("c")), ["user", "system", "assistant", "user"]),
+            ((user("a"), assistant("b"), system("s")), ["user", "assistant", "user"]),
             ((user("a"), assistant(CALL), tool_results(RESULT), system("s")), ["user", "assistant", "user", "system"]),
         ],
-        ids=["last", "blank", "two", "after an answer", "before a user", "after a result"],
+        ids=["last", "blank", "two", "after an answer", "before a user", "last after an answer", "after a result"],
     )
     def test_inside_the_history_it_stands_only_where_the_api_takes_it(
         self, given: tuple[Message, ...], roles: list[str]
@@ -277,11 +273,12 @@ class TestMessages:
             tool_results(ToolResult(id="toolu_2", content="low")),
             user("And?"),
         )
-        assert [message["role"] for message in sent] == ["user", "assistant", "user"]
-        assert sent[2]["content"] == [
-            ANSWERED,
-            {"type": "tool_result", "tool_use_id": "toolu_2", "content": "low"},
-            {"type": "text", "text": "And?"},
+        assert sent[2:] == [
+            {
+                "role": "user",
+                "content": [ANSWERED, {"type": "tool_result", "tool_use_id": "toolu_2", "content": "low"}],
+            },
+            {"role": "user", "content": "And?"},
         ]
 
     def test_an_unanswered_call_gets_an_error(self) -> None:
@@ -342,9 +339,10 @@ class TestMessages:
         assert sent[2]["content"][0]["tool_use_id"] == fitted
         assert notices(messages=(user("?"), assistant(call), tool_results(result))) == [("renamed", "call id call:1/ü")]
 
-    def test_turns_of_one_role_are_merged(self) -> None:
+    def test_answers_are_joined_and_messages_of_the_user_stay_apart(self) -> None:
         assert messages(user("a"), user("b"), assistant("c"), assistant("d"), user("e")) == [
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "user", "content": "a"},
+            {"role": "user", "content": "b"},
             {"role": "assistant", "content": [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]},
             {"role": "user", "content": "e"},
         ]
@@ -601,8 +599,9 @@ class TestReasoning:
         sent = body(reasoning="low", temperature=1.0, top_p=0.95)
         assert (sent["temperature"], sent["top_p"]) == (1.0, 0.95)
 
-    def test_it_does_not_begin_in_the_middle_of_a_tool_loop(self) -> None:
-        loop = (user("?"), assistant(CALL), tool_results(RESULT))
+    @pytest.mark.parametrize("more", [(), (user("And?"),)])
+    def test_it_does_not_begin_in_the_middle_of_a_tool_loop(self, more: tuple[Message, ...]) -> None:
+        loop = (user("?"), assistant(CALL), tool_results(RESULT), *more)
         assert option("thinking", messages=loop, reasoning="low") is None
         assert notices(messages=loop, reasoning="low") == [("dropped", "reasoning")]
 

@@ -53,6 +53,7 @@ CALL = ToolCall(id="toolu_1", name="tide", arguments={"port": "Brest"})
 USED: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "tide", "input": {"port": "Brest"}}
 ANSWERED: dict[str, Any] = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "4.2 m"}
 RESULT = ToolResult(id="toolu_1", name="tide", content="4.2 m")
+WITH_RESULTS = {"anthropic.verbatim": {"with_results": True}}
 SCHEMA_FORMAT = {"type": "json_schema", "schema": laws.SCHEMA}
 END = Finish(reason="stop", raw="end_turn")
 
@@ -226,7 +227,19 @@ class TestMessages:
             {"role": "user", "content": "tide?"},
             {"role": "assistant", "content": [USED]},
             {"role": "user", "content": [{"type": "text", "text": "And?"}, ANSWERED]},
-        ) == (user("tide?"), assistant(CALL), tool_results(RESULT), user("And?"))
+        ) == (user("tide?"), assistant(CALL), tool_results(RESULT), replace(user("And?"), extra=WITH_RESULTS))
+
+    @pytest.mark.parametrize("is_joined", [True, False])
+    def test_text_stays_in_the_message_of_the_results(self, *, is_joined: bool) -> None:
+        blocks: list[dict[str, Any]] = [ANSWERED, {"type": "text", "text": "And?"}]
+        contents = [blocks] if is_joined else [blocks[:1], "And?"]
+        given: list[dict[str, Any]] = [
+            {"role": "user", "content": "tide?"},
+            {"role": "assistant", "content": [USED]},
+            *({"role": "user", "content": content} for content in contents),
+        ]
+        sent = WIRE.client.encode_request(Request(messages=turns(*given)), target("anthropic/claude-sonnet-4-5")).body
+        assert json.loads(sent)["messages"] == given
 
     def test_results_in_two_messages_are_one_turn(self) -> None:
         second = {**USED, "id": "toolu_2"}

@@ -329,9 +329,14 @@ def test_messages_that_the_api_refuses_are_repaired() -> None:
     assert body["messages"] == [
         {"role": "user", "content": [{"text": "?"}]},
         {"role": "assistant", "content": [{"text": "Six."}]},
-        {"role": "user", "content": [{"text": "a"}, {"text": "b"}]},
+        {"role": "user", "content": [{"text": "(no text)"}, {"text": "a"}, {"text": "b"}]},
     ]
-    assert sorted(notices) == ["a text of white space", "google block", "thinking at the end of a message"]
+    assert sorted(notices) == [
+        "a text of white space",
+        "an empty message of the user",
+        "google block",
+        "thinking at the end of a message",
+    ]
 
 
 def test_blocks_of_the_api_go_back_as_they_came() -> None:

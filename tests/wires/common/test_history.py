@@ -512,7 +512,7 @@ def test_what_only_another_wire_understands_of_a_part_is_told() -> None:
         ([user("a"), assistant()], ["a"]),
         ([assistant(), user("b")], ["b"]),
         ([assistant("a"), Message(role="user")], ["a", "(no text)"]),
-        ([assistant("a"), Message(role="user"), user("b")], ["a", "b"]),
+        ([assistant("a"), Message(role="user"), user("b")], ["a", "(no text)", "b"]),
         ([user("a"), Message(role="user"), assistant("b")], ["a", "b"]),
         ([user("a"), assistant(), assistant("b")], ["a", "b"]),
         ([assistant("a"), Message(role="user"), assistant(), user("b")], ["a", "(no text)", "(no text)", "b"]),

@@ -127,9 +127,10 @@ def test_empty_texts_are_left_out() -> None:
     }
 
 
-def test_turns_of_one_role_are_merged() -> None:
+def test_answers_are_joined_and_messages_of_the_user_stay_apart() -> None:
     assert contents(user("a"), user("b"), assistant("c"), assistant("d"), user("e")) == [
-        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
+        {"role": "user", "parts": [{"text": "a"}]},
+        {"role": "user", "parts": [{"text": "b"}]},
         {"role": "model", "parts": [{"text": "c"}, {"text": "d"}]},
         {"role": "user", "parts": [{"text": "e"}]},
     ]

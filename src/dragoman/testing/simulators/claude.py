@@ -6,7 +6,7 @@ of the system prompt, the tools and the earlier messages.
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import ClassVar
 
 from dragoman.media.sniff import sniff
@@ -307,13 +307,17 @@ _MODIFIED = (
 
 
 def _loop(messages: list[JsonObject]) -> Iterator[tuple[int, JsonObject]]:
-    """The assistant messages of the tool loop that the last message continues."""
-    for i in range(len(messages) - 1, -1, -1):
-        message = messages[i]
-        if message.get("role") == "user" and not any(b.get("type") == "tool_result" for b in _blocks(message)):
+    """The assistant messages of the tool loop that the last message continues.
+
+    Consecutive messages of the user are one turn.
+    """
+    turns = [(i, message) for i, message in enumerate(messages) if message.get("role") != "system"]
+    for role, group in groupby(reversed(turns), key=lambda turn: turn[1].get("role")):
+        run = [*group]
+        if role == "user" and not any(b.get("type") == "tool_result" for _, m in run for b in _blocks(m)):
             return
-        if message.get("role") == "assistant":
-            yield i, message
+        if role == "assistant":
+            yield from run
 
 
 def _thinking_in_loop(call: ProviderCall) -> Iterator[Violation]:

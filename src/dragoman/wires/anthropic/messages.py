@@ -1,7 +1,8 @@
 """The conversation in Anthropic's messages, for the client and the server.
 
-The API wants turns of user and assistant that alternate, start with the user, and are never empty. Results of tools are
-blocks of a user message. Some targets take system messages inside the conversation, in some places.
+The API wants turns of user and assistant that start with the user and are never empty. It joins consecutive messages
+of the user itself, so they stay apart here: a later one must not change an earlier one. Results of tools are blocks of
+a user message. Some targets take system messages inside the conversation, in some places.
 """
 
 from itertools import groupby
@@ -24,13 +25,17 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
+from dragoman.wires.anthropic.client_tools import COVERED
 from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.anthropic.schema import NAME, AnthropicMessage, AnthropicRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import (
+    FILLER_ANSWER,
     check_urls,
     fill_turns,
+    join_turns,
     mark_system,
+    merge_answers,
     merge_turns,
     repair,
     start_with_user,
@@ -43,7 +48,7 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 
 
 def prepare_history(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[Text], list[Message]]:
-    """The system texts, and alternating turns of user and assistant."""
+    """The system texts, and the turns of user and assistant, and of the system if the target takes them."""
     history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True)
     system = [text for text in history.system if has_content(text, notes)]
     check_urls(history.turns, target)
@@ -65,7 +70,7 @@ def encode_messages(turns: list[Message], notes: NoticeCollector) -> list[JsonOb
 def continues_without_thinking(turns: list[Message]) -> bool:
     """Whether the last turn has results of calls that the model made without thinking."""
     loop: list[Message] = []
-    for turn in reversed([turn for turn in turns if turn.role != "system"]):
+    for turn in reversed(merge_turns(turn for turn in turns if turn.role != "system")):
         if turn.role == "user" and not any(isinstance(part, ToolResult) for part in turn.parts):
             break
         loop.append(turn)
@@ -82,15 +87,18 @@ def _is_system_content(part: Part, notes: NoticeCollector) -> bool:
 def _place_system(turns: list[Message], notes: NoticeCollector) -> list[Message]:
     """System turns where the API takes them: after a user turn, before an answer or at the end, one at a time.
 
-    Elsewhere they become user turns, marked.
+    After an answer they become user turns, marked. Before a user turn, which may come later, an answer follows them.
     """
     runs = [[*run] for _, run in groupby(turns, key=lambda turn: turn.role == "system")]
     placed: list[Message] = []
     for run, after in zip(runs, [*runs[1:], None], strict=False):
         if run[0].role != "system":
             placed += run
-        elif placed and placed[-1].role == "user" and (after is None or after[0].role == "assistant"):
+        elif placed and placed[-1].role == "user":
             placed += merge_turns(run)
+            if after is not None and after[0].role == "user":
+                notes.add("repaired", "system message before a user message", "added an answer: it must follow")
+                placed.append(Message(role="assistant", parts=(Text(text=FILLER_ANSWER),)))
         else:
             placed += [mark_system(turn, notes) for turn in run]
     return placed
@@ -115,7 +123,18 @@ def _alternating_turns(turns: tuple[Message, ...], target: Target, notes: Notice
         filled = fill_turns(filled, notes)
     if target.quirks.system_turns:
         filled = _place_system(filled, notes)
-    return _without_trailing_space(start_with_user(merge_turns(filled), notes), notes)
+    return _without_trailing_space(start_with_user(_joined(filled), notes), notes)
+
+
+def _joined(turns: list[Message]) -> list[Message]:
+    """The turns; answers that follow each other are one, and so are results and the text of one message."""
+    joined: list[Message] = []
+    for turn in merge_answers(turns):
+        if joined and wire_extra(turn.extra, COVERED).get("with_results") and joined[-1].role == turn.role:
+            joined[-1] = join_turns([joined[-1], turn])
+        else:
+            joined.append(turn)
+    return joined
 
 
 def _is_signed(part: Part, notes: NoticeCollector) -> bool:
@@ -211,4 +230,6 @@ def _add_user(
             results.append(decode_result(block, f"{where}[{i}]", names))
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
+    if results and parts:
+        extra = {**extra, COVERED: {"with_results": True}}
     add_user_turn(turns, results, parts, extra)

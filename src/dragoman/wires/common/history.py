@@ -43,6 +43,8 @@ ERROR_PREFIX = "ERROR: "
 """Marks the result of a failed tool call on wires that have no field for it."""
 EMPTY_TURN = "(no text)"
 """The text of a turn of which nothing can be sent, for wires where turns alternate: it keeps the others apart."""
+FILLER_ANSWER = "(Noted.)"
+"""The text of an answer that is only there because the provider wants one."""
 UNAVAILABLE = "result unavailable; do not assume that it ran"
 """The content of the result of a call that has none in the history."""
 
@@ -246,11 +248,13 @@ def fill_turns(turns: Iterable[Message], notes: NoticeCollector, /) -> list[Mess
 
 
 def _is_needed(role: Role, before: Message, after: Message | None) -> bool:
-    """Whether turns of the other role stand around an empty one; an answer is not needed at the end."""
-    is_answer = role == "assistant"
-    if (before.role == "assistant") == is_answer:
-        return False
-    return not is_answer if after is None else (after.role == "assistant") != is_answer
+    """Whether an empty turn keeps turns of the other role apart.
+
+    An answer is not needed at the end. A user's turn after an answer always is: what follows it may come later.
+    """
+    if role == "assistant":
+        return before.role != "assistant" and after is not None and after.role != "assistant"
+    return before.role == "assistant"
 
 
 def _own_parts(parts: Iterable[Part], notes: NoticeCollector) -> tuple[Part, ...]:
@@ -298,15 +302,35 @@ def _with_results(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
 
 
 def merge_turns(turns: Iterable[Message], /) -> list[Message]:
-    """Merge consecutive turns of one role, for providers that require alternating roles.
+    """Merge consecutive turns of one role, for providers that refuse them.
 
     >>> len(merge_turns([user("a"), user("b")])[0].parts)
     2
     """
-    return [_joined(list(group)) for _, group in groupby(turns, key=lambda turn: turn.role)]
+    return [join_turns(list(group)) for _, group in groupby(turns, key=lambda turn: turn.role)]
 
 
-def _joined(turns: list[Message]) -> Message:
+def merge_answers(turns: Iterable[Message], /) -> list[Message]:
+    """Merge consecutive turns of the assistant. Those of the user stay apart, so that a later one moves none.
+
+    >>> len(merge_answers([user("a"), user("b")]))
+    2
+    """
+    merged: list[Message] = []
+    for turn in turns:
+        if turn.role == "assistant" and merged and merged[-1].role == "assistant":
+            merged[-1] = join_turns([merged[-1], turn])
+        else:
+            merged.append(turn)
+    return merged
+
+
+def join_turns(turns: Sequence[Message], /) -> Message:
+    """One turn with the parts of several of the same role.
+
+    >>> join_turns([user("a"), user("b")]).text
+    'ab'
+    """
     if len(turns) == 1:
         return turns[0]
     parts = tuple(part for turn in turns for part in turn.parts)

@@ -23,7 +23,7 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import check_urls, fill_turns, merge_turns, repair, result_media, start_with_user
+from dragoman.wires.common.history import check_urls, fill_turns, merge_answers, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import OpenTurn
 from dragoman.wires.common.request_body import invalid_field, read_fields
@@ -43,7 +43,7 @@ def encode_messages(
     contents: list[JsonObject] = []
     ids: dict[str, str | None] = {}
     turns = fill_turns(map(_with_content, history.turns), notes)
-    for turn in start_with_user(merge_turns(turns), notes):
+    for turn in start_with_user(merge_answers(turns), notes):
         ids.update((call.id, wire_id(call)) for call in turn.tool_calls)
         if turn.role == "tool":
             contents += _encode_results(turn, ids, target, notes)

@@ -23,7 +23,16 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.history import ERROR_PREFIX, History, check_urls, error_text, fit_id, repair, result_media
+from dragoman.wires.common.history import (
+    ERROR_PREFIX,
+    FILLER_ANSWER,
+    History,
+    check_urls,
+    error_text,
+    fit_id,
+    repair,
+    result_media,
+)
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_function_call
@@ -32,7 +41,6 @@ from dragoman.wires.openai_chat.schema import NAME, REASONING_FIELDS
 MEDIA_BELOW = "(See the next message of the user.)"
 """The content of a message whose images or documents stand in the next one."""
 MADE_BEFORE = "Made by the assistant:"
-FILLER_ANSWER = "(Noted.)"
 NO_REASONING = " "
 """The reasoning of a step that has none."""
 
