@@ -261,8 +261,9 @@ class Assembler:
     usage: Usage | None = None
     is_body_complete = False
     """Whether the bytes ended as their framing says, so that nothing was cut off."""
-    text_splitter: Callable[[], _TextSplitter] | None = None
-    """Makes a splitter for each text, if texts may have thinking inside."""
+    text_splitter: Callable[[bool], _TextSplitter] | None = None
+    """Makes a splitter for each text, if texts may have thinking inside; the argument is whether it is the first part.
+    """
     service_tier: str | None = None
     other_choices: tuple[Choice, ...] = ()
     shown_call: str | None = None
@@ -335,7 +336,7 @@ class Assembler:
             if self.text_splitter is not None and kind == "text":
                 splitter = self._splitters.get(key)
                 if splitter is None:
-                    splitter = self._splitters[key] = self.text_splitter()
+                    splitter = self._splitters[key] = self.text_splitter(self._index == 0)
                 self._add_pieces(key, splitter.feed(text), extra)
             else:
                 self._add_delta(key, kind, text, extra)

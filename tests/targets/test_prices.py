@@ -11,7 +11,7 @@ from genai_prices import calc_price
 from dragoman import Cost, Registry, Usage
 from dragoman.agents.budget import price
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.targets.prices import cost_of, price_list
+from dragoman.targets.prices import cost_of, is_official, price_list
 from dragoman.testing import Scripted
 from dragoman.types import Finish, Response, add_costs, assistant
 from tests.support.price_list import FILE
@@ -114,3 +114,41 @@ def test_the_gateway_uses_the_list_without_the_package(monkeypatch: pytest.Monke
     prices.load()
     assert prices.cost("openai/gpt-4o", Usage(input=1_000_000)) == 2_500_000_000
     assert prices.cost("demo/any", Usage(input=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("base_url", "is_known"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://proxy.example/v1", False),
+        ("http://127.0.0.1:8000/v1", False),
+        ("https://api.openai.com.example/v1", False),
+        ("https://notopenai.com/v1", False),
+    ],
+)
+def test_a_price_holds_only_at_the_providers_own_address(base_url: str, is_known: bool) -> None:  # noqa: FBT001
+    answer = Response(message=assistant("4.2 m"), finish=Finish(reason="stop"), usage=Usage(input=1_000_000, output=0))
+    by_registry = Registry(env={}, api_key="k", http_client=Scripted(answer), base_url=base_url).model("openai/gpt-4o")
+    registry = Registry(env={}, api_key="k", http_client=Scripted(answer, answer))
+    stream = registry.model("openai/gpt-4o", base_url=base_url).stream("What is the tide?")
+    responses = [
+        by_registry.generate("What is the tide?"),
+        registry.model("openai/gpt-4o").generate("What is the tide?", base_url=base_url),
+        list(stream)[-1],
+    ]
+    for response in responses:
+        assert isinstance(response, Response)
+        assert (response.cost is not None) == is_known
+
+
+def test_a_cloud_has_its_price_in_every_region() -> None:
+    env = {
+        "AWS_REGION": "eu-west-1",
+        "GOOGLE_CLOUD_PROJECT": "p",
+        "AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com",
+    }
+    for spec in ("bedrock/amazon.nova-lite-v1:0", "vertex/gemini-2.5-pro", "azure/gpt-4o"):
+        target = Registry(env=env).target(spec)
+        assert cost_of(target.provider, target.model, Usage(input=1), base_url=target.base_url) is not None
+    assert is_official("my-own", "https://proxy.example")

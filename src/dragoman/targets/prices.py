@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
+from dragoman.targets.providers import PROVIDERS
 from dragoman.types import Cost, Usage
 from dragoman.wires.common.options import STANDARD_TIERS
 
@@ -68,19 +70,44 @@ def price_list() -> PriceList:
     return msgspec.json.decode(Path(__file__).with_name("prices.json").read_bytes(), type=PriceList)
 
 
-def cost_of(provider: str, model: str, usage: Usage, tier: str | None = None, /) -> Cost | None:
+def cost_of(
+    provider: str, model: str, usage: Usage, tier: str | None = None, /, *, base_url: str | None = None
+) -> Cost | None:
     """The cost of a usage; None if the price or the usage is unknown. The list has the prices of the usual tier only.
+
+    They are the provider's own prices: for a `base_url` that is not the provider's, the price is unknown.
 
     >>> cost_of("openai", "gpt-4o", Usage(input=1_000_000, output=0)).usd
     2.5
     """
     if (usage.input is None and usage.output is None) or tier not in _LISTED_TIERS:
         return None
+    if base_url is not None and not is_official(provider, base_url):
+        return None
     prices = find_prices(provider, model)
     if prices is None:
         return None
     listed = price_list()
     return Cost(usd=prices.cost(usage), source=listed.source, date=listed.date)
+
+
+@lru_cache(maxsize=1024)
+def is_official(provider: str, base_url: str, /) -> bool:
+    """Whether a base URL is in the provider's own domain; True if the provider has no domain that is known.
+
+    >>> is_official("openai", "https://eu.api.openai.com/v1"), is_official("openai", "https://proxy.example/v1")
+    (True, False)
+    """
+    record = PROVIDERS.get(provider)
+    domain = None if record is None else _DOMAIN.search(record.base_url)
+    if domain is None:
+        return True
+    host = urlsplit(base_url).hostname or ""
+    return f".{host}".endswith(f".{domain[1]}")
+
+
+_DOMAIN = re.compile(r"^https?://[^/]*?([\w-]+\.[\w-]+)(?:/|$)")
+"""The last two labels of a host; the first ones of clouds have a variable, such as the region."""
 
 
 @lru_cache(maxsize=1024)

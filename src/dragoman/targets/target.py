@@ -155,6 +155,9 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A call can be forced while the model thinks."""
     think_tags: bool = False
     """The text of an answer may have thinking in `<think>` tags."""
+    think_opened: bool = False
+    """With `think_tags`: the prompt ends with `<think>`, so the text before `</think>` is thinking. A stream gives no
+    text before its end is known."""
     empty_prompt: bool = False
     """A prompt of empty text may stand beside a system prompt, where the wire has no such message otherwise."""
     accepts_unknown_fields: bool = True

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dragoman import Registry, assistant, user, wires
 from dragoman.events import fold
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer
-from dragoman.types import Part, Response, Text, Thinking, ToolCall
+from dragoman.types import Part, Request, Response, Text, Thinking, ToolCall
 from dragoman.wires.common.think_tags import ThinkTagSplitter
 from tests.support.wires.laws import obeys_grammar
 
@@ -48,9 +49,25 @@ CASES: dict[str, list[tuple[str, str]]] = {
 }
 
 
-def split(*pieces: str) -> list[tuple[str, str]]:
+OPENED: dict[str, list[tuple[str, str]]] = {
+    "Hm.</think>Yes.": [("thinking", "Hm."), ("text", "Yes.")],
+    "\nHm, \n hm.\n</think>\n\nYes. ": [("thinking", "Hm, \n hm."), ("text", "Yes. ")],
+    "a </think> b": [("thinking", "a"), ("text", "b")],
+    "</think>Yes.": [("text", "Yes.")],
+    "\n</think>\n": [],
+    "a</think>b</think>c": [("thinking", "a"), ("text", "b</think>c")],
+    "a</think><think>b</think>c": [("thinking", "a\n\nb"), ("text", "c")],
+    "a `</think>` b</think>c": [("thinking", "a `</think>` b"), ("text", "c")],
+    "a `<think>` b</think>c": [("thinking", "a `<think>` b"), ("text", "c")],
+    "Use `</think>` to end": [("text", "Use `</think>` to end")],
+    "a </thin": [("text", "a </thin")],
+}
+"""Texts of models whose prompt ends with `<think>`. Other texts are split as usual."""
+
+
+def split(*pieces: str, may_be_open: bool = False) -> list[tuple[str, str]]:
     """What becomes of the pieces; adjacent pieces of one kind are joined."""
-    splitter = ThinkTagSplitter()
+    splitter = ThinkTagSplitter(may_be_open=may_be_open)
     found = [piece for text in pieces for piece in splitter.feed(text)] + splitter.end()
     assert all(text for _, text in found)
     return [(kind, "".join(text for _, text in group)) for kind, group in groupby(found, key=itemgetter(0))]
@@ -66,6 +83,15 @@ def test_letter_by_letter_it_is_the_same(text: str) -> None:
     assert split(*text) == CASES[text]
 
 
+@pytest.mark.parametrize("text", CASES.keys() | OPENED.keys())
+def test_thinking_that_the_prompt_opened_ends_at_its_tag(text: str) -> None:
+    expected = OPENED.get(text) or CASES.get(text) or []
+    assert split(text, may_be_open=True) == expected
+    assert split(*text, may_be_open=True) == expected
+    for cut in range(len(text)):
+        assert split(text[:cut], text[cut:], may_be_open=True) == expected
+
+
 TEXTS = st.lists(
     st.sampled_from(["<think>", "</think>", "<", "think>", "</", " ", "\n", "`", "a", "é", "<think", "</thin"])
 ).map("".join)
@@ -76,11 +102,20 @@ def test_any_cuts_give_the_same(text: str, cuts: list[int]) -> None:
     places = sorted({cut % (len(text) + 1) for cut in cuts} | {0, len(text)})
     pieces = [text[start:end] for start, end in pairwise(places)]
     assert split(*pieces) == split(text)
+    assert split(*pieces, may_be_open=True) == split(text, may_be_open=True)
 
 
-def test_a_long_text_takes_linear_time() -> None:
+@given(TEXTS.map(lambda text: text.replace("`", "")))
+def test_only_a_lone_end_makes_a_difference(text: str) -> None:
+    before, end, _ = text.partition("</think>")
+    if "<think>" in before or not end:
+        assert split(text, may_be_open=True) == split(text)
+
+
+@pytest.mark.parametrize("may_be_open", [True, False])
+def test_a_long_text_takes_linear_time(may_be_open: bool) -> None:  # noqa: FBT001
     def seconds(count: int) -> float:
-        splitter, began = ThinkTagSplitter(), time.process_time()
+        splitter, began = ThinkTagSplitter(may_be_open=may_be_open), time.process_time()
         for text in ("<think>", *[" "] * count, *["<"] * count, "</think>", *[" "] * count, "a", *["<t"] * count):
             splitter.feed(text)
         return time.process_time() - began
@@ -151,6 +186,55 @@ def test_ollama_has_thinking_and_text() -> None:
     data = b"".join(json.dumps(line).encode() + b"\n" for line in [*lines, {"done": True, "done_reason": "stop"}])
     decoder = wires.get("ollama").client.stream_decoder(None, LOCAL)
     assert fold(decoder.feed(data)).message.parts == (Thinking(text="Hm.", extra={"ollama": {}}), Text(text="Yes."))
+
+
+OPEN = replace(LOCAL, quirks=Quirks(think_tags=True, think_opened=True))
+
+
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+def test_a_stream_may_have_only_the_end_tag(step: int) -> None:
+    parts = chat(*contents("Hm.\n</think>\n\nYes."), to=OPEN, step=step).message.parts
+    assert parts == (THOUGHT, Text(text="Yes."))
+    assert chat(*contents("Yes."), to=OPEN, step=step).message.parts == (Text(text="Yes."),)
+    apart = chat({"reasoning_content": "Hm."}, *contents("a</think>b"), to=OPEN, step=step).message.parts
+    assert apart == (THOUGHT, Text(text="a</think>b"))
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "to", "is_split"),
+    [(None, LOCAL, False), ("high", LOCAL, True), (2048, LOCAL, True), ("none", OPEN, False), (0, OPEN, False)],
+)
+def test_a_stream_is_held_back_if_thinking_is_likely(reasoning: Any, to: Target, is_split: bool) -> None:  # noqa: FBT001
+    frames: list[Any] = [{"choices": [{"delta": {"content": letter}}]} for letter in "Hm.</think>Yes."]
+    frames.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    data = b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames) + b"data: [DONE]\n\n"
+    decoder = wires.get("openai_chat").client.stream_decoder(Request(reasoning=reasoning), to)
+    assert (fold(decoder.feed(data)).text == "Yes.") == is_split
+
+
+def test_a_body_may_have_only_the_end_tag() -> None:
+    body = json.dumps({"choices": [{"message": {"content": "Hm.</think>Yes."}, "finish_reason": "stop"}]}).encode()
+    client = wires.get("openai_chat").client
+    assert fold(client.decode_body(body, None, LOCAL)).message.parts == (THOUGHT, Text(text="Yes."))
+    assert client.decode_response(body, None, LOCAL).message.parts == (THOUGHT, Text(text="Yes."))
+    assert fold(client.decode_body(body)).text == "Hm.</think>Yes."
+
+
+@pytest.mark.parametrize("model", ["deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "Qwen/QwQ-32B", "qwen3-4b-thinking-2507"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_model_whose_template_opens_the_thinking(model: str, stream: bool) -> None:  # noqa: FBT001
+    with FaultyServer("Hm.</think>\n\nYes.") as server:
+        registry = Registry(env={})
+        registry.add_provider(name="box", like="vllm", base_url=server.base_url())
+        called = registry.model(f"box/{model}")
+        if stream:
+            answer = called.stream("Is it?")
+            assert "".join(answer.text_deltas()) == "Yes."
+            response = answer.response
+        else:
+            response = called.generate("Is it?")
+        assert response is not None
+        assert (response.thinking, response.text) == ("Hm.", "Yes.")
 
 
 LOCAL_RECORDS = ("ollama", "ollama-cloud", "foreman", "llama-swap", "llama-cpp", "vllm", "lmstudio")

@@ -149,7 +149,7 @@ class WireClient:
         return self._encode_tools(supported_tools(Request(tools=tools), notes), notes)
 
     def decode_body(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> list[Event]:
-        decoder = self._decoder(request, target)
+        decoder = self._decoder(request, target, is_whole=True)
         try:
             decoder.read_body(body)
         except DragomanError as error:
@@ -165,10 +165,15 @@ class WireClient:
     def stream_decoder(self, request: Request | None = None, target: Target | None = None, /) -> FramedStreamDecoder:
         return FramedStreamDecoder(self._framing(), self._decoder(request, target))
 
-    def _decoder(self, request: Request | None, target: Target | None) -> ResponseDecoder:
+    def _decoder(self, request: Request | None, target: Target | None, *, is_whole: bool = False) -> ResponseDecoder:
         decoder = self._new_decoder(request)
         if target is not None and target.quirks.think_tags and self._thinking_extra is not None:
-            decoder.out.text_splitter = ThinkTagSplitter
+            # A whole body loses no time. The text of a stream is held back, so thinking must be likely.
+            reasoning = None if request is None else request.reasoning
+            may_be_open = is_whole or (
+                target.quirks.think_opened if reasoning is None else reasoning not in ("none", 0)
+            )
+            decoder.out.text_splitter = lambda is_first: ThinkTagSplitter(may_be_open=may_be_open and is_first)
             decoder.out.thinking_extra = self._thinking_extra
         return decoder
 

@@ -3,14 +3,19 @@
 Models such as DeepSeek R1 and Qwen write `<think>…</think>` before their answer. Some servers move it to a field of its
 own, others leave it where it is. Text arrives in pieces that may end anywhere, so the end of a piece that could be the
 start of a tag is held back. How the text is cut into pieces never changes the result.
+
+The templates of some models end the prompt with `<think>`, so that the answer has only `</think>`. All text before it
+is thinking, and must be held back until then: if the tag never comes, it is text.
 """
 
+import re
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 Piece: TypeAlias = tuple[Literal["text", "thinking"], str]
 OPEN = "<think>"
 CLOSE = "</think>"
+_TAG = re.compile("</?think>")
 
 
 class ThinkTagSplitter:
@@ -19,20 +24,22 @@ class ThinkTagSplitter:
     A block at the start of the text, or after another block, is thinking at once, even if it never ends. A block inside
     the text is thinking if it ends and does not stand in code: an answer may explain the tags.
 
+    If the thinking `may_be_open`, a `</think>` without `<think>` before it ends the thinking, too.
+
     >>> splitter = ThinkTagSplitter()
     >>> splitter.feed("<thi") + splitter.feed("nk>Hm.</think>\\n\\nYes") + splitter.end()
     [('thinking', 'Hm.'), ('text', 'Yes')]
     """
 
-    def __init__(self) -> None:
-        self._step: Callable[[str], str] = self._read_start
+    def __init__(self, *, may_be_open: bool = False) -> None:
+        self._step: Callable[[str], str] = self._read_open if may_be_open else self._read_start
         self._pieces: list[Piece] = []
         self._held = ""
         """The start of a tag, perhaps."""
         self._blanks: list[str] = []
         """White space that is left out if nothing, or a tag, follows it."""
         self._block: list[str] = []
-        """The content of a block inside the text, until it ends."""
+        """The content of a block inside the text, or of one that may be open from the start, until it ends."""
         self._follows_block = False
         self._is_in_code = False
         self._has_thought = False
@@ -48,6 +55,10 @@ class ThinkTagSplitter:
 
     def end(self) -> list[Piece]:
         """The pieces that were held back."""
+        if self._step == self._read_open:
+            rest = self._start_over(self._held)
+            while rest:
+                rest = self._step(rest)
         held, self._held = self._held, ""
         if self._step == self._read_start:
             self._add("text", held if self._follows_block else "".join(self._blanks) + held)
@@ -67,6 +78,35 @@ class ThinkTagSplitter:
         if text:
             self._pieces.append((kind, text))
             self._last = kind
+
+    def _read_open(self, rest: str) -> str:
+        """Read text that is thinking if `</think>` comes before `<think>`."""
+        found = _TAG.search(rest)
+        before, tag = (rest[: found.start()], found[0]) if found else _split_at_tag(rest, CLOSE, OPEN)
+        self._block.append(before)
+        self._is_in_code ^= before.count("`") % 2 == 1
+        if found is None:
+            self._held = tag
+            return ""
+        after = rest[found.end() :]
+        if self._is_in_code:
+            self._block.append(tag)
+        elif tag == OPEN:
+            return self._start_over(tag + after)
+        else:
+            self._end_block()
+        return after
+
+    def _start_over(self, rest: str) -> str:
+        """All text so far, to read it as text that has its tags itself."""
+        text, self._held = "".join(self._block) + rest, ""
+        self._block, self._is_in_code, self._step = [], False, self._read_start
+        return text
+
+    def _end_block(self) -> None:
+        self._add("thinking", "".join(self._block).strip())
+        self._block, self._follows_block = [], True
+        self._step = self._read_start
 
     def _read_start(self, rest: str) -> str:
         """Read white space, and what follows it: a block or text."""
@@ -100,9 +140,7 @@ class ThinkTagSplitter:
             before, self._held = _split_at_tag(rest, CLOSE)
         self._block.append(before)
         if tag:
-            self._add("thinking", "".join(self._block).strip())
-            self._block, self._follows_block = [], True
-            self._step = self._read_start
+            self._end_block()
         return after
 
     def _read_thinking(self, rest: str) -> str:
@@ -126,9 +164,9 @@ class ThinkTagSplitter:
         self._blanks.append(text[len(content) :])
 
 
-def _split_at_tag(text: str, tag: str) -> tuple[str, str]:
-    """A text without its end, and its end if that can be the start of the tag."""
-    place = text.rfind("<", -len(tag) + 1)
-    if place < 0 or not tag.startswith(text[place:]):
+def _split_at_tag(text: str, *tags: str) -> tuple[str, str]:
+    """A text without its end, and its end if that can be the start of one of the tags."""
+    place = text.rfind("<", -len(tags[0]) + 1)
+    if place < 0 or not any(tag.startswith(text[place:]) for tag in tags):
         return text, ""
     return text[:place], text[place:]
