@@ -23,6 +23,7 @@ from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.io.driver import Driver, short_traceback
 from dragoman.io.hooks import Call, Hooks, observed
+from dragoman.io.tracebacks import shorten_traceback
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.config import unknown_name
@@ -321,8 +322,11 @@ class Model:
         self, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`."""
-        with short_traceback:
+        try:
             return self._registry.driver.run(self._answer(prompt, output, max_repairs, options))
+        except DragomanError as error:
+            shorten_traceback(error)
+            raise
 
     @overload
     async def agenerate(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
@@ -339,8 +343,11 @@ class Model:
         self, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """As `generate`, async."""
-        with short_traceback:
+        try:
             return await self._registry.driver.arun(self._answer(prompt, output, max_repairs, options))
+        except DragomanError as error:
+            shorten_traceback(error)
+            raise
 
     @overload
     def extract(

@@ -38,7 +38,7 @@ def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
     return (
         request.schema is None
         and target.credential is None
-        and not target.lacks_key
+        and not (target.needs_key and not target.api_key)
         and (timeouts.total is None or timeouts.total > 0)
         and is_text_only(request)
     )

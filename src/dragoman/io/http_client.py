@@ -195,7 +195,8 @@ class HttpClient:
 
     def _prepare(self, request: HttpRequest) -> tuple[Place, bytes]:
         """Where a request goes, and its bytes."""
-        self._check_process()
+        if os.getpid() != self._process:
+            self._check_process()
         head = self._heads.get((request.origin, request.path))
         if head is None or not head.fits(request):
             head = self._head(request)
@@ -334,7 +335,8 @@ def _head(parser: ResponseParser) -> Head:
 
 
 def _response(parser: ResponseParser) -> HttpResponse:
-    return HttpResponse(status=parser.status, headers=with_date(parser.status, parser.headers), body=parser.take())
+    headers = parser.headers if parser.status < 400 else with_date(parser.status, parser.headers)
+    return HttpResponse(status=parser.status, headers=headers, body=parser.take())
 
 
 def _moment(seconds: float | None) -> float | None:

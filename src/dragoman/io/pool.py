@@ -67,7 +67,8 @@ class Pool(Generic[C]):
                 _close_old(others, now)
             idle = self._idle.setdefault(place, deque())
         idle.append(connection)
-        _close_old(idle, now)
+        if len(idle) > 1:
+            _close_old(idle, now)
 
     def close(self) -> None:
         """Close all that is idle, and end the calls that wait for an answer."""

@@ -42,13 +42,16 @@ class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def __post_init__(self) -> None:
         if self.role not in _ROLES:
             check_choice("role", self.role, _ROLES)
-        parts: Any = self.parts
+        if type(self.parts) is not tuple or len(self.parts) != 1 or type(self.parts[0]) is not Text:
+            self._check_parts(self.parts)
+        if type(self.extra) is not dict:
+            set_extra(self)
+
+    def _check_parts(self, parts: Any) -> None:
         if type(parts) is not tuple or not all_are(parts, _PARTS):
             from dragoman.types.content import read_parts
 
             force_setattr(self, "parts", read_parts("parts", parts))
-        if type(self.extra) is not dict:
-            set_extra(self)
 
     @property
     def text(self) -> str:

@@ -139,7 +139,8 @@ class WireClient:
         """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
-        check_capabilities(request, target)
+        if request.tools or request.stream or request.schema is not None:
+            check_capabilities(request, target)
         if not is_text_only(request):
             check_media(request, target.capabilities)
         return self._encode_request(request, target)

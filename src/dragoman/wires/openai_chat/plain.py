@@ -59,7 +59,7 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
     return Response(
         id=str(chunk.id or "") or None,
         model=chunk.model or None,
-        created=to_timestamp(chunk.created),
+        created=created if type(created := chunk.created) is int and created > 0 else to_timestamp(created),
         message=Message(role="assistant", parts=(Text(text=message.content),)),
         finish=Finish(reason=reason, raw=choice.finish_reason),
         usage=usage,
