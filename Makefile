@@ -21,13 +21,18 @@ else
 CANDIDATES := $(PYTHON)
 endif
 
+# Compiled modules are kept, even if this environment forbids it: the tests start hundreds of interpreters.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 # The tests run in groups, side by side: each collects only its own files, and the groups that wait for servers and
-# browsers leave the processor to the others. Coverage measures the pure layers, and only with the direct tests of each:
-# laws, fuzz tests and recordings repeat the same lines thousands of times, and run without it. The modules whose
-# examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
+# browsers leave the processor to the others. The groups that only compute are nice, so that the tests that measure time
+# get the processor at once. A group that fails does not stop the others. Coverage measures the pure layers, and only with
+# the direct tests of each: laws, fuzz tests and recordings repeat the same lines thousands of times, and run without it.
+# The modules whose examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
+NICE     := nice -n 10
 UNIT     := $(BIN)/pytest -q -p no:cacheprovider
 EDGE     := $(wildcard $(patsubst %,tests/test_%.py,architecture deploy docs examples models public_api streaming walk))
 PURE     := tests/schema tests/media tests/targets tests/wires $(filter-out $(EDGE),$(wildcard tests/test_*.py)) \
@@ -52,7 +57,8 @@ help:
 
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target gateway io pure rest browser laws mypy pyright recordings lint
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target \
+	    io gateway pyright pure recordings browser laws rest mypy lint
 	@echo 'All checks passed.'
 else
 test: $(VENV)/.dev
@@ -60,30 +66,30 @@ test: $(VENV)/.dev
 endif
 
 check: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint mypy fast
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target fast mypy lint
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 mypy: $(VENV)/.dev
-	$(BIN)/mypy $(CODE)
+	$(NICE) $(BIN)/mypy $(CODE)
 
 pyright: $(VENV)/.dev
-	$(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
+	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
 
 pure: $(VENV)/.dev
-	$(UNIT) --cov --cov-report=term $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
+	$(NICE) $(UNIT) --cov --cov-report=term $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
 
 laws: $(VENV)/.dev
-	$(UNIT) $(LAWS)
+	$(NICE) $(UNIT) $(LAWS)
 
 fast: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=quick $(UNIT) $(PURE) $(SOURCES) tests/test_architecture.py \
 	    $(addprefix --ignore=,$(filter %test_fuzz.py,$(LAWS)))
 
 recordings: $(VENV)/.dev
-	$(UNIT) $(RECORDED)
+	$(NICE) $(UNIT) $(RECORDED)
 
 gateway: $(VENV)/.dev
 	$(UNIT) $(GATEWAY) $(addprefix --ignore=,$(BROWSER))
@@ -113,7 +119,7 @@ bench-resilience: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.resilience
 
 soak: $(VENV)/.dev
-	REQUESTS=$(REQUESTS) CALLS=$(CALLS) $(BIN)/pytest -q tests/gateway/test_soak.py tests/io/test_soak.py
+	REQUESTS=$(REQUESTS) CALLS=$(CALLS) ROWS=10000 $(BIN)/pytest -q tests/gateway/test_soak.py tests/io/test_soak.py tests/cli/batch
 	$(BIN)/python -m benchmarks.soak $(REQUESTS)
 
 fuzz: $(VENV)/.dev

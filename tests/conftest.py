@@ -1,5 +1,6 @@
 """Hypothesis profiles: `steady` (the default) tries the same examples on every run, `quick` fewer, `explore` new ones."""
 
+import gc
 import os
 import signal
 
@@ -19,3 +20,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 # A shell starts what runs in its background deaf to Ctrl-C, and so would be the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: the garbage collector need not visit them again and again."""
+    gc.collect()
+    gc.freeze()

@@ -627,7 +627,7 @@ def sockets() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
-def test_ten_thousand_requests_with_random_faults_leak_nothing() -> None:
+def test_thousands_of_requests_with_random_faults_leak_nothing() -> None:
     dice = random.Random(7)
     warm = FaultyServer("Hello.", repeat=True)
     with warm:
@@ -677,7 +677,7 @@ def test_ten_thousand_requests_with_random_faults_leak_nothing() -> None:
     registry = in_process.registry()
     registry.health = Health(HealthPolicy(threshold=10**9))
     model = registry.model("scripted/m", retries=0)
-    for _ in range(8000):
+    for _ in range(2000):
         try:
             model.generate("hi")
         except DragomanError as error:

@@ -574,7 +574,6 @@ def growth(feed: Callable[[bytes], object], pieces: Sequence[bytes]) -> tuple[in
 
 def peak_memory(feed: Callable[[bytes], object], pieces: Sequence[bytes]) -> int:
     """The most bytes that were held at once, until an error of our tree or the end."""
-    gc.collect()
     tracemalloc.start()
     try:
         with contextlib.suppress(DragomanError):

@@ -7,12 +7,12 @@ its cost cannot be computed from tokens alone.
 import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from genai_prices import data
 from genai_prices.types import StartDateConstraint, TieredPrices
 
 from dragoman.targets.prices import PRICE_NAMES
@@ -20,6 +20,7 @@ from dragoman.targets.providers import PROVIDERS
 from dragoman.types import is_list
 from tests.support.paths import ROOT
 
+data: Any = import_module("genai_prices.data")  # its literals take a type checker a minute
 FILE = ROOT / "src" / "dragoman" / "targets" / "prices.json"
 RATES = {
     "input": "input_mtok",
@@ -31,22 +32,22 @@ RATES = {
 
 def price_list(today: date) -> dict[str, Any]:
     """The content of prices.json: the prices that hold on a day."""
-    by_id = {provider.id: provider for provider in data.providers}
+    by_id: dict[str, Any] = {provider.id: provider for provider in data.providers}
     wanted = sorted({PRICE_NAMES.get(name, name) for name in PROVIDERS} & by_id.keys())
     models = {name: _models(by_id[name], today) for name in wanted}
-    fallbacks = {name: found for name in wanted if (found := [*(by_id[name].fallback_model_providers or [])])}
+    fallbacks: dict[str, list[str]] = {name: by_id[name].fallback_model_providers or [] for name in wanted}
     return {
         "source": f"genai-prices {version('genai-prices')}, https://github.com/pydantic/genai-prices (MIT)",
         "date": max(_dates(today)).isoformat(),
-        "fallbacks": {name: [one for one in found if one in models] for name, found in fallbacks.items()},
+        "fallbacks": {name: [one for one in found if one in models] for name, found in fallbacks.items() if found},
         "models": models,
     }
 
 
 def _dates(today: date) -> list[date]:
     """The days on which a price of the list changed."""
-    models = [model for provider in data.providers for model in provider.models]
-    prices: list[Any] = [one for model in models if isinstance(model.prices, list) for one in model.prices]
+    models: list[Any] = [model for provider in data.providers for model in provider.models]
+    prices: list[Any] = [one for model in models if is_list(model.prices) for one in model.prices]
     prices += [one for model in models for one in model.price_variants or ()]
     starts = [one.constraint.start_date for one in prices if isinstance(one.constraint, StartDateConstraint)]
     return [start for start in starts if start <= today]

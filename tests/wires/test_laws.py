@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import wires
@@ -18,6 +18,7 @@ from dragoman.errors import (
     Overloaded,
     RateLimited,
     ServerFault,
+    Truncated,
 )
 from dragoman.http import Head
 from dragoman.types import Opaque, Text, ToolCall
@@ -125,14 +126,13 @@ def test_a_tape_reads_the_same_however_it_is_cut(profile: Profile, tape: Path) -
 
 
 @EVERY_TAPE
-@settings(max_examples=50)
-@given(cut=st.integers(0, 10**6))
-def test_a_cut_tape_raises_truncated(profile: Profile, tape: Path, cut: int) -> None:
+def test_a_cut_tape_raises_truncated(profile: Profile, tape: Path) -> None:
     data = tape.read_bytes()
     whole, error = laws.read(profile.wire.client.stream_decoder(), [data])
     if error is None:
         laws.obeys_grammar(whole)
-        laws.truncation_raises(profile, data, cut % len(data))
-    else:
-        events, _ = laws.read(profile.wire.client.stream_decoder(), [data[: cut % len(data)]])
+    for cut in range(0, len(data), 1 + len(data) // 60):
+        events, cut_error = laws.read(profile.wire.client.stream_decoder(), [data[:cut]])
         assert events == whole[: len(events)]
+        if error is None:
+            assert isinstance(cut_error, Truncated) or events == whole
