@@ -19,6 +19,7 @@ SHELLS: dict[str, JsonObject] = {
 """The shell tools of the programs, and arguments for each."""
 PAIRS: dict[str, type[Simulator]] = {
     "codex": ClaudeSimulator,
+    "codex-websocket": GeminiSimulator,
     "claude-code": GeminiSimulator,
     "gemini-cli": DeepSeekSimulator,
     "opencode": ClaudeSimulator,

@@ -1,6 +1,5 @@
 """What Codex and its like use of the Responses API besides plain answers."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from openai import BadRequestError, OpenAI
 
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
-from dragoman.gateway.server.asgi import Asgi
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, GptSimulator, Simulator
 from tests.support.gateway.dialects import BASES, Seen, app_of, post, see
@@ -267,43 +265,12 @@ def test_no_key_sees_the_conversation_of_another_key() -> None:
     assert get(app, path, **owner).status == 200
 
 
-# WebSocket ------------------------------------------------------------------------------------------------------------
+# WebSocket: tests/gateway/server/test_websocket.py --------------------------------------------------------------------
 
 
-def test_a_websocket_is_answered_with_426_at_once() -> None:
+def test_a_server_without_websockets_answers_426() -> None:
     seen = get(app_of(), "/v1/responses", upgrade="websocket", connection="Upgrade")
     assert seen.status == 426
-
-
-def test_a_running_gateway_answers_a_websocket_with_426(tmp_path: Path) -> None:
-    headers = {
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": "eA==",
-    }
-    with Gateway(tmp_path) as gateway:
-        assert gateway.get("/v1/responses", **headers)[0] == 426
-
-
-def test_an_asgi_server_is_told_426() -> None:
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "websocket.connect"}
-
-    scope: dict[str, Any] = {
-        "type": "websocket",
-        "path": "/v1/responses",
-        "extensions": {"websocket.http.response": {}},
-    }
-    asyncio.run(Asgi(app_of())(scope, receive, send))
-    assert sent[0]["status"] == 426
-    asyncio.run(Asgi(app_of())({"type": "websocket", "path": "/v1/responses"}, receive, send))
-    assert sent[-1]["type"] == "websocket.close"
 
 
 # With the official package --------------------------------------------------------------------------------------------

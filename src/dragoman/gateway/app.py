@@ -22,6 +22,7 @@ from dragoman.events import Event, Finished, PartEnded, PartStarted, Ping, Start
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
+from dragoman.gateway.conversations import RecentResponses
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.endpoints import run_endpoint
 from dragoman.gateway.errors import (
@@ -52,7 +53,7 @@ from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response, Text
-from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
+from dragoman.wires.base import SocketHooks, StreamEncoder, Wire, unsupported_parts
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint
 
 log = logging.getLogger("dragoman.gateway")
@@ -90,6 +91,8 @@ class App:
         """Whether `end_requests` was called."""
         self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
+        self.sockets: set[Callable[[], None]] = set()
+        """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
         self._bodies = BodyBudget()
         self._routes: Routes[Endpoint] = Routes(self._table())
@@ -97,8 +100,9 @@ class App:
     def _table(self) -> Iterator[tuple[Route, Endpoint]]:
         for wire in map(wires.get, wires.NAMES):
             for half in (wire.server, *wire.other_servers):
+                socket = wire.socket if half is wire.server else None
                 for route in half.routes:
-                    yield route, Endpoint(replace(wire, server=half), self._generate)
+                    yield route, Endpoint(replace(wire, server=half, socket=socket), self._generate)
             for endpoint in wire.server_endpoints:
                 handle = partial(_serve_endpoint, endpoint)
                 yield endpoint.route, Endpoint(wire, handle, is_public=endpoint.is_public)
@@ -113,13 +117,16 @@ class App:
 
     # Every request ---------------------------------------------------------------------------------------------------
 
-    async def answer(self, http: HttpRequest, read: ReadBody | None = None, /) -> GatewayResponse:
+    async def answer(
+        self, http: HttpRequest, read: ReadBody | None = None, /, *, recent: RecentResponses | None = None
+    ) -> GatewayResponse:
         """The response to one request; errors are responses, too.
 
         `read` reads the body of the request. It is called only if the headers were accepted: who has no key cannot make
-        the gateway hold a body.
+        the gateway hold a body. `recent` has the last responses of the client's WebSocket.
         """
         context = RequestContext(self.runtime, http)
+        context.recent = recent
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._answering.add(task)
         try:
@@ -145,7 +152,7 @@ class App:
         if (response := preflight(context.http, context.runtime)) is not None:
             return response
         if context.http.headers.get("upgrade", "").lower() == "websocket":
-            raise NoWebSocket("WebSocket is not supported; send the request as POST")
+            raise NoWebSocket("this server takes no WebSocket here; send the request as POST")
         endpoint = self._find(context)
         check_browser(context.http, context.runtime)
         if not endpoint.is_public:
@@ -164,6 +171,27 @@ class App:
                 return await endpoint.handle(context)
         finally:
             self._in_flight -= 1
+
+    async def open_socket(self, http: HttpRequest, /) -> SocketHooks | GatewayResponse:
+        """How to talk with a client that asks for a WebSocket, or the response that refuses it."""
+        context = RequestContext(self.runtime, replace(http, method="POST"))
+        try:
+            try:
+                socket = None if (wire := self._find(context).wire) is None else wire.socket
+            except WrongMethod:
+                socket = None
+            if socket is None:
+                raise NoWebSocket(f"{http.path[:200]} has no WebSocket; send the request as POST")
+            check_browser(http, context.runtime)
+            context.key = identify(http, context.runtime.keys)
+            limit = context.runtime.config.gateway.max_requests
+            if self.is_stopping:
+                raise Stopping("the gateway is stopping", retry_after=1.0)
+            if len(self.sockets) >= limit:
+                raise Busy(f"{limit} WebSockets are open; try again later", retry_after=1.0)
+        except DragomanError as error:
+            return await self._failed(context, error)
+        return socket
 
     def _find(self, context: RequestContext) -> Endpoint:
         try:
@@ -278,8 +306,10 @@ class App:
         await self.runtime.accounting.run()
 
     def drain(self) -> None:
-        """Report not ready, but go on answering."""
+        """Report not ready, but go on answering. A WebSocket is closed as soon as it is idle."""
         self.is_stopping = True
+        for close in tuple(self.sockets):
+            close()
 
     def end_requests(self) -> None:
         """End what is in progress with an error in the client's dialect: the time after `drain` is over."""

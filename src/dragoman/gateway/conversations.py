@@ -21,6 +21,8 @@ from dragoman.wires.common.server_endpoints import StoredResponse
 DAY = 86400.0
 MAX_IDS = 1000
 """Tool call ids of one conversation, the first: the id of an old call must not change. Others keep the gateway's id."""
+MAX_RECENT = 32
+"""Responses that one WebSocket keeps in memory."""
 MAX_SWAPS = 200
 """Tries to write before giving up because others wrote first."""
 
@@ -103,6 +105,32 @@ class ResponseStore:
     async def delete(self, owner: str | None, id: str, /) -> bool:
         """Delete a response; False if there was none."""
         return await self._store.delete(store_key("response", owner, id))
+
+
+class RecentResponses:
+    """The last responses of one WebSocket, in memory: its requests continue from them even with `store: false`."""
+
+    def __init__(self, limit: int, /) -> None:
+        """`limit`: bytes of all responses together, each with its whole conversation."""
+        self._limit = limit
+        self._bytes = 0
+        self._responses: dict[str, tuple[StoredResponse, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._responses)
+
+    def get(self, id: str, /) -> StoredResponse | None:
+        """A response; None if there is none with this id."""
+        return self._responses[id][0] if id in self._responses else None
+
+    def add(self, id: str, response: StoredResponse, size: int, /, *, previous: str | None = None) -> None:
+        """Keep a response for the next requests. `size` has the bytes that it adds to the `previous` one."""
+        size += self._responses[previous][1] if previous in self._responses else 0
+        self._responses[id] = response, size
+        self._bytes += size
+        while self._responses and (self._bytes > self._limit or len(self._responses) > MAX_RECENT):
+            _, dropped = self._responses.pop(next(iter(self._responses)))
+            self._bytes -= dropped
 
 
 _decode = msgspec.json.Decoder(ConversationState).decode

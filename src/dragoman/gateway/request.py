@@ -23,7 +23,7 @@ from dragoman.gateway.accounting.quotas import LimitHeaders
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
-from dragoman.gateway.conversations import ConversationState
+from dragoman.gateway.conversations import ConversationState, RecentResponses
 from dragoman.gateway.errors import NotStored, UnknownPreviousResponse
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
@@ -35,10 +35,10 @@ from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.limits import check_size
 from dragoman.targets.target import Target
-from dragoman.types import Finish, JsonObject, Message, Notice, Request, Response, Tool, Usage
+from dragoman.types import Finish, JsonObject, Message, Notice, Request, Response, Tool, Usage, dump
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
-from dragoman.wires.common.server_endpoints import StoredConversations, StoredResponseQuery
+from dragoman.wires.common.server_endpoints import StoredConversations, StoredResponse, StoredResponseQuery
 from dragoman.wires.native.schema import NAME as NATIVE
 
 MAX_ID = 128
@@ -72,6 +72,7 @@ class RequestContext:
         "model",
         "notices",
         "operation",
+        "recent",
         "record",
         "request",
         "response_id",
@@ -108,6 +109,8 @@ class RequestContext:
         """The gateway's own tool call ids; None if the dialect does not need them."""
         self.response_id: str | None = None
         """The id of the response if clients can fetch it later; None for the provider's."""
+        self.recent: RecentResponses | None = None
+        """The last responses of the client's WebSocket, if it has one."""
         self.is_stored = False
         """Whether `store_conversation` has something to store."""
         self._stored = NOT_STORED
@@ -165,7 +168,8 @@ class RequestContext:
         if any(message.role == "assistant" for message in request.messages):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         is_listed = self._stored.item_list is not None
-        self.is_stored = self.conversation_id is not None or self._stored.store or is_listed
+        is_kept = self._stored.store or self.recent is not None
+        self.is_stored = self.conversation_id is not None or is_kept or is_listed
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
         """The tier never goes down, and the target of the conversation comes first."""
@@ -191,7 +195,7 @@ class RequestContext:
             self._keep_own_wire(field)
         if (id := self._stored.previous_id) is None:
             return request
-        previous = await self.runtime.responses.load(self.owner, id)
+        previous = await self._load_response(id)
         if previous is None:
             raise UnknownPreviousResponse(f"previous_response_id must be the id of a stored response, got {id[:200]!r}")
         return stored_conversations.join(previous, request)
@@ -217,11 +221,15 @@ class RequestContext:
         if stored_conversations is not None:
             responses = self.runtime.responses
             response_id = stored_conversations.response_of(id) or await responses.response_of_item(self.owner, id)
-            stored = None if response_id is None else await responses.load(self.owner, response_id)
+            stored = None if response_id is None else await self._load_response(response_id)
             for item in () if stored is None else stored_conversations.items(stored):
                 if item.get("id") == id:
                     return item
         raise InvalidRequest(f"Item with id {id[:200]!r} not found.", param="input")
+
+    async def _load_response(self, id: str) -> StoredResponse | None:
+        recent = None if self.recent is None else self.recent.get(id)
+        return recent or await self.runtime.responses.load(self.owner, id)
 
     def _keep_own_wire(self, field: str) -> None:
         """Keep the targets of the client's own wire: no other one can honour the field."""
@@ -237,7 +245,9 @@ class RequestContext:
         """The chain of targets. Ollama's empty "load model" request is answered without a call."""
         request = self.request
         if cast("Wire", self.wire).empty_request_loads_model and not (request.messages or request.system):
-            return _model_loaded()
+            return _without_answer("load")
+        if self._stored.is_warmup:
+            return _without_answer("completed")
         compaction = self._compaction()
         if compaction is not None:
             request = compaction.summary_request(request)
@@ -304,19 +314,27 @@ class RequestContext:
                 # The answer is paid for, so the client gets it.
                 why = "the store is down, so the target and tool call ids of this turn are not stored"
                 notices += (Notice(kind="dropped", what="conversation_id", why=why),)
-        if self._stored.store and stored_conversations is not None and response.id is not None:
+        if stored_conversations is not None and response.id is not None:
+            notices += await self._store_response(stored_conversations, response, response.id)
+        return notices
+
+    async def _store_response(self, hooks: StoredConversations, response: Response, id: str) -> tuple[Notice, ...]:
+        runtime, query, stored = self.runtime, self._stored, hooks.record(self.request, response)
+        items = hooks.items(stored)
+        notices: tuple[Notice, ...] = ()
+        if self.recent is not None:
+            size = len(self.http.body) + len(dump(response.message))
+            self.recent.add(id, stored, size, previous=query.previous_id)
+        if query.store:
             try:
-                stored = stored_conversations.record(self.request, response)
-                items = [str(item.get("id")) for item in stored_conversations.items(stored)]
-                foreign = [id for id in items if stored_conversations.response_of(id) is None]
-                await runtime.responses.save(self.owner, response.id, stored, items=foreign)
+                foreign = [item_id for item in items if hooks.response_of(item_id := str(item.get("id"))) is None]
+                await runtime.responses.save(self.owner, id, stored, items=foreign)
             except StoreDown:
                 why = "the store is down, so the response is not stored"
                 notices += (Notice(kind="dropped", what="store", why=why),)
-        if (list_id := self._stored.item_list) is not None and stored_conversations is not None:
+        if query.item_list is not None:
             try:
-                output = stored_conversations.items(stored_conversations.record(self.request, response))
-                await runtime.item_lists.append(self.owner, list_id, [*self._own_items, *output])
+                await runtime.item_lists.append(self.owner, query.item_list, [*self._own_items, *items])
             except (StoreDown, NotStored, InvalidRequest) as error:
                 notices += (Notice(kind="dropped", what="conversation", why=f"not stored: {error}"),)
         return notices
@@ -423,8 +441,8 @@ def _compacted(plan: Plan[Response], compaction: CompactionHooks) -> Plan[Respon
     return response
 
 
-def _model_loaded() -> Plan[Response]:
-    finish, usage = Finish(reason="stop", raw="load"), Usage(input=0, output=0)
+def _without_answer(raw: str) -> Plan[Response]:
+    finish, usage = Finish(reason="stop", raw=raw), Usage(input=0, output=0)
     response = Response(message=Message(role="assistant"), finish=finish, usage=usage)
     yield Emit(to_events(response))
     return response

@@ -168,6 +168,37 @@ class CompactionHooks(Protocol):
         ...
 
 
+class SocketRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a client on a WebSocket."""
+
+    lane: str | None = None
+    """Requests of one lane are answered in order, those of different lanes at the same time."""
+    body: bytes = b""
+    """The body of the same request as POST, for a streamed answer."""
+    answer: bytes | None = None
+    """The message that answers it, if there is nothing to generate."""
+
+
+class SocketHooks(Protocol):
+    """How clients of the protocol send requests over a WebSocket, on the paths of its server half."""
+
+    def decode(self, http: HttpRequest, /) -> SocketRequest:
+        """The message in the body; raises InvalidRequest."""
+        ...
+
+    def messages(self, data: bytes, lane: str | None, /) -> Iterable[bytes]:
+        """The messages for some whole events of a streamed answer."""
+        ...
+
+    def with_headers(self, message: bytes, headers: Iterable[tuple[str, str]], /) -> bytes:
+        """The first message of an answer with what HTTP says in headers."""
+        ...
+
+    def error(self, response: HttpResponse, headers: Iterable[tuple[str, str]], lane: str | None, /) -> bytes:
+        """The message for an answer that is an error."""
+        ...
+
+
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """One protocol, in both directions.
 
@@ -187,6 +218,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """How requests continue from a stored response; None if the protocol has no stored responses."""
     compaction: CompactionHooks | None = None
     """How clients ask for a conversation to be compacted; None if the protocol has no compaction."""
+    socket: SocketHooks | None = None
+    """How clients send requests over a WebSocket; None if the protocol has none."""
     other_servers: tuple[ServerHalf, ...] = ()
     """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False

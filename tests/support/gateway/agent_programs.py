@@ -41,6 +41,13 @@ def _codex(home: Path, url: str) -> dict[str, str]:
     return {"GATEWAY_KEY": "sk-test-key", "CODEX_HOME": str(home / ".codex")}
 
 
+def _codex_websocket(home: Path, url: str) -> dict[str, str]:
+    env = _codex(home, url)
+    settings = home / ".codex" / "config.toml"
+    settings.write_text(f"{settings.read_text(encoding='utf-8')}\nsupports_websockets = true\n", encoding="utf-8")
+    return env
+
+
 def _claude(_home: Path, url: str) -> dict[str, str]:
     off = dict.fromkeys(
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC DISABLE_TELEMETRY DISABLE_AUTOUPDATER DISABLE_ERROR_REPORTING".split(),
@@ -80,13 +87,10 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
+_CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT)
 PROGRAMS = {
-    "codex": Program(
-        "@openai/codex",
-        "codex",
-        ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT),
-        _codex,
-    ),
+    "codex": Program("@openai/codex", "codex", _CODEX, _codex),
+    "codex-websocket": Program("@openai/codex", "codex", _CODEX, _codex_websocket),
     "claude-code": Program(
         "@anthropic-ai/claude-code", "claude", ("-p", PROMPT, "--allowedTools", "Bash", "--model", "agent"), _claude
     ),

@@ -878,4 +878,5 @@ def test_a_cut_answer_ends_as_incomplete() -> None:
 def test_an_error_is_an_event_that_the_sdks_raise() -> None:
     error = {"message": "busy", "type": "server_error", "param": None, "code": "slow_down"}
     last = stream(Started(), Overloaded("busy", code="overloaded"))[-1]
-    assert last == {"type": "error", "code": "slow_down", "message": "busy", "param": None, "error": error}
+    flat = {"code": "slow_down", "message": "busy", "param": None}
+    assert last == {"type": "error", **flat, "status": 503, "error": error}

@@ -13,10 +13,11 @@ from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.runtime import Runtime, read_config
 from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.server.websocket import SocketSession
 from dragoman.http import HttpRequest
 
-NO_WEBSOCKET = 426
-"""The status at which Codex sends its requests as POST instead."""
+REFUSED = 1008
+"""The code that refuses a WebSocket if the server cannot send a response."""
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
 AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
 AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
@@ -39,11 +40,21 @@ class Asgi:
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
-        elif "websocket.http.response" in scope.get("extensions", ()):
-            await send({"type": "websocket.http.response.start", "status": NO_WEBSOCKET, "headers": []})
-            await send({"type": "websocket.http.response.body", "body": b""})
         else:
-            await send({"type": "websocket.close", "code": 1000})
+            await self._serve_socket(scope, receive, send)
+
+    async def _serve_socket(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
+        await receive()  # websocket.connect
+        http = _request_head({**scope, "method": "GET"})
+        hooks = await self._app.open_socket(http)
+        if isinstance(hooks, GatewayResponse):
+            await _refuse_socket(hooks, scope, send)
+            return
+        await send({"type": "websocket.accept"})
+        socket = _AsgiSocket(receive, send, self._app.runtime.config.gateway.write_timeout)
+        await SocketSession(self._app, http, hooks, socket).run()
+        if not socket.is_closed:
+            await send({"type": "websocket.close", "code": 1001})
 
     async def _serve(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         client = _Client(scope, receive, self._app.runtime.config.gateway)
@@ -76,6 +87,39 @@ class Asgi:
         background.cancel()
         await self._app.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+class _AsgiSocket:
+    """A WebSocket of an ASGI server."""
+
+    def __init__(self, receive: AsgiReceive, send: AsgiSend, write_timeout: float) -> None:
+        self.is_closed = False
+        self._receive = receive
+        self._send = send
+        self._timeout = write_timeout
+
+    async def receive(self) -> bytes | None:
+        message = await self._receive()
+        if message["type"] == "websocket.disconnect":
+            self.is_closed = True
+            return None
+        text: str | None = message.get("text")
+        data: bytes = message.get("bytes") or b""
+        return data if text is None else text.encode()
+
+    async def send(self, message: bytes) -> None:
+        # The server makes us wait while the client reads nothing.
+        async with asyncio.timeout(self._timeout):
+            await self._send({"type": "websocket.send", "text": message.decode()})
+
+
+async def _refuse_socket(response: GatewayResponse, scope: AsgiMessage, send: AsgiSend) -> None:
+    if "websocket.http.response" not in scope.get("extensions", ()):
+        await send({"type": "websocket.close", "code": REFUSED})
+        return
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
+    await send({"type": "websocket.http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": response.body})
 
 
 class _Client:

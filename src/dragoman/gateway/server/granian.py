@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import suppress
 from importlib import import_module
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from dragoman.gateway.accounting.accounting import CLIENT_CLOSED_REQUEST
 from dragoman.gateway.app import App
@@ -12,6 +12,8 @@ from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.server.backpressure import ClientTooSlow, StreamPressure
 from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
+from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.server.websocket import SocketSession
 from dragoman.http import HttpRequest
 
 WATCH_DELAY = 0.05
@@ -76,13 +78,61 @@ class HttpProtocol(Protocol):
     def response_stream(self, status: int, headers: list[tuple[str, str]], /) -> GranianTransport: ...
 
 
+class SocketMessage(Protocol):
+    """A message of a WebSocket."""
+
+    kind: int
+    """0 at the end of the connection."""
+    data: str | bytes
+
+
+class SocketTransport(Protocol):
+    """A WebSocket that was accepted."""
+
+    def receive(self) -> Awaitable[SocketMessage]: ...
+
+    def send_str(self, data: str, /) -> Awaitable[None]: ...
+
+
+class SocketProtocol(Protocol):
+    """What granian gives us to accept or refuse a WebSocket."""
+
+    def accept(self) -> Awaitable[SocketTransport]: ...
+
+    def close(self, status: int | None = None, /) -> object:
+        """Before `accept`, the status is that of the HTTP response; after it, nothing more is sent."""
+        ...
+
+
 class Rsgi:
     """The app as an RSGI application."""
 
     def __init__(self, app: App, /) -> None:
         self._app = app
 
-    async def __rsgi__(self, scope: Scope, protocol: HttpProtocol) -> None:
+    async def __rsgi__(self, scope: Scope, protocol: Any) -> None:
+        if scope.proto == "http":
+            await self._serve(scope, protocol)
+        else:
+            await self._serve_socket(scope, protocol)
+
+    async def _serve_socket(self, scope: Scope, protocol: SocketProtocol) -> None:
+        path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
+        http = HttpRequest(method=scope.method, path=path, headers=dict(scope.headers.items()))
+        hooks = await self._app.open_socket(http)
+        if isinstance(hooks, GatewayResponse):
+            protocol.close(hooks.status)
+            return
+        timeout = self._app.runtime.config.gateway.write_timeout
+        pressure = StreamPressure(scope.client, scope.server, timeout)
+        try:
+            socket = _GranianSocket(await protocol.accept(), pressure, timeout)
+            await SocketSession(self._app, http, hooks, socket).run()
+        finally:
+            pressure.close()
+            protocol.close()
+
+    async def _serve(self, scope: Scope, protocol: HttpProtocol) -> None:
         headers = dict(scope.headers.items())
         path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
         client = _Client(headers, protocol, self._app.runtime.config.gateway)
@@ -139,6 +189,34 @@ class _StreamWriter:
         await self._pressure.wait()
         self._pressure.add(len(data))
         await self._transport.send_bytes(data)
+
+
+class _GranianSocket:
+    """A WebSocket of granian. Its `send` waits for slow clients as a stream does."""
+
+    def __init__(self, transport: SocketTransport, pressure: StreamPressure, write_timeout: float) -> None:
+        self._transport = transport
+        self._pressure = pressure
+        self._timeout = write_timeout
+
+    async def receive(self) -> bytes | None:
+        try:
+            message = await self._transport.receive()
+        except _protocol_closed():
+            return None
+        if message.kind == 0:
+            return None
+        return message.data.encode() if isinstance(message.data, str) else message.data
+
+    async def send(self, message: bytes) -> None:
+        if self._pressure.is_due:
+            await self._pressure.wait()
+        self._pressure.add(len(message))
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._transport.send_str(message.decode())
+        except _protocol_closed() as error:
+            raise ConnectionResetError("the client closed the WebSocket") from error
 
 
 class _Client:

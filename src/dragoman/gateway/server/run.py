@@ -79,7 +79,7 @@ def serve(
         interface=Interfaces.RSGI,
         workers=gateway.workers,
         loop=Loops.auto,
-        websockets=False,
+        websockets=True,
         http=HTTPModes.http1,  # `backpressure` cannot tell the streams of one HTTP/2 connection apart
         backpressure=gateway.max_requests + MAX_IDLE_CONNECTIONS,
         http1_settings=HTTP1Settings(max_buffer_size=MAX_HEADERS),

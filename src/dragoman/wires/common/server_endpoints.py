@@ -165,6 +165,8 @@ class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
     references: tuple[str, ...] = ()
     """The ids of stored items that stand for themselves in the request."""
     store: bool = False
+    is_warmup: bool = False
+    """Whether nothing is generated: a later request continues from this one."""
     needs_own_wire: str | None = None
     """A field that only a provider of the same wire can honour."""
     notices: tuple[Notice, ...] = ()

@@ -11,6 +11,7 @@ from dragoman.wires.openai_responses.previous_response import PreviousResponse
 from dragoman.wires.openai_responses.schema import NAME
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
 from dragoman.wires.openai_responses.server_endpoints import SERVER_ENDPOINTS
+from dragoman.wires.openai_responses.websocket import ResponsesSocket
 
 WIRE = Wire(
     name=NAME,
@@ -27,4 +28,5 @@ WIRE = Wire(
     stored_conversations=PreviousResponse(),
     other_servers=(CompactServer(),),
     compaction=ResponsesCompaction(),
+    socket=ResponsesSocket(),
 )

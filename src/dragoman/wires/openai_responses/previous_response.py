@@ -25,7 +25,7 @@ from dragoman.wires.openai_responses.request_echo import ECHO, conversation_id, 
 from dragoman.wires.openai_responses.schema import NAME, OWN_ITEM
 from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result, item_kind
 
-_FIELDS = frozenset({"background", "conversation", "previous_response_id", "store"})
+_FIELDS = frozenset({"background", "conversation", "generate", "previous_response_id", "store"})
 _NO_BACKGROUND = Notice(
     kind="changed", what="background", why=f"{NAME}: not supported; the response is returned at once and stored"
 )
@@ -50,6 +50,7 @@ class PreviousResponse:
             previous_id=previous if isinstance(previous, str) else None,
             references=tuple(dict.fromkeys(_references(request))),
             store=extra.get("store") is not False,
+            is_warmup=extra.get("generate") is False,
             needs_own_wire="prompt" if extra.get("prompt") else None,
             notices=(_NO_BACKGROUND,) if extra.get("background") else (),
         )
@@ -77,7 +78,8 @@ class PreviousResponse:
     def join(self, stored: StoredResponse, request: Request, /) -> Request:
         """Results of calls in the stored conversation get the names of these calls."""
         names = {call.id: call.name for message in stored.messages for call in message.tool_calls}
-        turns = list(stored.messages)
+        # The last message is the answer; that of a warmup is empty.
+        turns = list(stored.messages if stored.response.message.parts else stored.messages[:-1])
         for message in request.messages:
             results = tuple(_result(part, names) for part in message.parts if _is_result(part))
             rest = tuple(part for part in message.parts if not _is_result(part))

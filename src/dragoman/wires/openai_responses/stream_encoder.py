@@ -205,7 +205,7 @@ class ResponsesStreamEncoder:
                 # The SDKs raise only for an `error` object; their event type has the same fields without it (2026-11).
                 error = encode_openai_error(event)
                 flat = {key: error[key] for key in ("code", "message", "param")}
-                return self._event("error", **flat, error=error)
+                return self._event("error", **flat, status=event.http_status, error=error)
             case _:
                 return b": ping\n\n"
 
