@@ -8,9 +8,11 @@ import pytest
 
 import dragoman
 from dragoman import Agent, Image, InvalidRequest, Registry, Tool
+from dragoman.gateway.request import notice_headers
 from dragoman.models import CallOptions
 from dragoman.targets.option_hints import OPTION_HINTS
-from dragoman.testing import Scripted
+from dragoman.testing import FaultyServer, RawResponse, Scripted
+from dragoman.types import Notice
 
 TIDE = Tool(name="tide")
 
@@ -178,3 +180,25 @@ def test_an_image_by_url() -> None:
     wrong: Any = 3
     with pytest.raises(InvalidRequest, match=r"^url must be a str, got 3$"):
         Image.from_url(wrong)
+
+
+# Notices -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_notice_stands_once_in_a_response() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+    choice = {"message": {"tool_calls": [call, call, call]}, "finish_reason": "tool_calls"}
+    body = json.dumps({"choices": [choice]}).encode()
+    with FaultyServer(RawResponse(headers={"content-type": "application/json"}, body=body)) as server:
+        registry = Registry(env={})
+        registry.add_provider(name="box", like="vllm", base_url=server.base_url())
+        response = registry.model("box/m").generate("hi", tools=[TIDE], service_tier="flex")
+    whats = [notice.what for notice in response.notices]
+    assert sorted(whats) == ["service_tier", "tool call tide"]
+
+
+def test_a_notice_stands_once_in_the_headers() -> None:
+    notice = Notice(kind="dropped", what="n", why="not supported")
+    other = Notice(kind="dropped", what="seed", why="not supported")
+    values = [value for _, value in notice_headers((notice, other, notice))]
+    assert values == ["dropped n: not supported", "dropped seed: not supported"]

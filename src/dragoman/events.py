@@ -502,7 +502,7 @@ class Assembler:
             Finished(
                 finish=finish,
                 usage=usage,
-                notices=tuple(self.notices),
+                notices=tuple(dict.fromkeys(self.notices)),
                 service_tier=self.service_tier,
                 other_choices=self.other_choices,
             )

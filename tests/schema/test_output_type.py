@@ -130,6 +130,10 @@ FOUND = {
     'First {"x": 0}, then {"x": 1}': {"x": 1},
     'don"t: {"x": 1} "': {"x": 1},
     "(see [1) and [2]": [2],
+    '```json\n{"x": 0}\n```\nNo, it is\n```json\n{"x": 1}\n```': {"x": 1},
+    '```json\n{"x": 1}\n```\nas {"y": 2} says': {"x": 1},
+    "```\n1\n```\nor\n```\n2\n```": 1,
+    'A: "{\'x\': 0}", B: {"x": 1}': {"x": 1},
 }
 
 
@@ -147,6 +151,7 @@ def test_a_text_without_json_is_an_error(text: str) -> None:
 def test_of_several_values_one_that_matches_is_taken() -> None:
     text = 'The schema was {"type": "object"}; so: {"value": [1, 2]}. I used {"tool": "none"} for it.'
     assert OutputType[list[int]](list[int]).read(text) == [1, 2]
+    assert OutputType[list[int]](list[int]).read('```\n{"tool": 1}\n```\nso {"value": [1, 2]}') == [1, 2]
     with pytest.raises(OutputError, match='"tool":2') as caught:
         OutputType[list[int]](list[int]).read('{"type": 1} and {"tool": 2}')
     assert caught.value.text == '{"type": 1} and {"tool": 2}'

@@ -90,7 +90,7 @@ def _served(response: Response, http: HttpRequest, target: Target, head: Head) -
     return msgspec.structs.replace(
         response,
         target=target.name,
-        notices=http.notices + response.notices,
+        notices=tuple(dict.fromkeys(http.notices + response.notices)),
         cost=cost_of(target.provider, target.model, response.usage, response.service_tier, base_url=target.base_url),
         request_id=request_id,
         rate_limits=rate_limits,

@@ -140,7 +140,7 @@ def _sum_up(responses: list[Response], notices: list[Notice]) -> Parsed[Any]:
     fields["usage"] = add_usage(response.usage for response in responses)
     fields["cost"] = add_costs(response.cost for response in responses)
     fields["attempts"] = tuple(attempt for response in responses for attempt in response.attempts)
-    fields["notices"] = (*notices, *last.notices)
+    fields["notices"] = tuple(dict.fromkeys((*notices, *last.notices)))
     return Parsed(**fields)
 
 

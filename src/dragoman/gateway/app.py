@@ -435,7 +435,7 @@ class _Stream:
                     events = [*events[:-1], last]
                 not_stored = await self._finish(last, emission.target, emission.notices)
                 if notices := (*emission.notices, *not_stored, *await self._keep(is_finished=True)):
-                    events = [*events[:-1], replace(last, notices=notices + last.notices)]
+                    events = [*events[:-1], replace(last, notices=tuple(dict.fromkeys(notices + last.notices)))]
             elif self._tagger is not None and self._tagger.has_writes:
                 await self._keep(is_finished=False)
             feed = self._encoder.feed

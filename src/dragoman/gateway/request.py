@@ -386,7 +386,7 @@ def id_headers(id: str, /) -> list[tuple[str, str]]:
 
 def notice_headers(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
     """One header for each notice."""
-    notices = [*notices]
+    notices = [*dict.fromkeys(notices)]
     first, rest = notices[: MAX_NOTICES - 1], notices[MAX_NOTICES - 1 :]
     texts = [f"{notice.kind} {notice.what}: {notice.why}"[:MAX_NOTICE] for notice in first]
     if rest:

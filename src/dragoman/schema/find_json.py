@@ -23,8 +23,9 @@ _MAX_FAILURES = 10
 def find_json(text: str, /) -> list[Any]:
     """The JSON values of an answer, the likeliest first; raises DecodeError if there is none.
 
-    Thinking is not searched if anything else has JSON. If the answer is JSON as a whole, that is the only value.
-    Otherwise the last value comes first: models give their answer after its explanation.
+    Thinking is not searched if anything else has JSON. If the answer is JSON as a whole, that is the only value. A
+    single code fence comes before what else is there. Otherwise the last value comes first: models give their answer
+    after its explanation.
 
     >>> find_json('<think>{"a": 0}</think>So it is {"a": 1,}.')
     [{'a': 1}]
@@ -33,8 +34,14 @@ def find_json(text: str, /) -> list[Any]:
     # JSON may have the tag in a string. Other answers with it begin with thinking, whose start tag is often missing.
     has_thinking = THINKING_END in plain and plain[:1] not in ("{", "[", '"')
     answer = plain.rpartition(THINKING_END)[2].strip() if has_thinking else plain
+    inner = strip_code_fence(answer)
     try:
-        return [_decode(strip_code_fence(answer))]
+        value = _decode(inner)
+        if inner == answer:
+            return [value]
+        values = _values(answer)
+        has_one_fence = answer.count("```") <= 2
+        return [value, *(other for other in values if other != value)] if has_one_fence or not values else values
     except (msgspec.DecodeError, RecursionError):
         values = _values(answer) or (_values(plain) if has_thinking else [])
         if not values:
