@@ -93,7 +93,7 @@ def named_spec(spec: str | None, registry: Registry, /) -> str | None:
     return next((f"{name}/{FIRST_MODELS[name]}" for name in ready), None)
 
 
-CLOUDS = {"aws": "AWS", "azure": "Microsoft Entra", "google": "Google Cloud"}
+CLOUDS = {"aws": "AWS", "azure": "Microsoft Entra", "azure-foundry": "Microsoft Entra", "google": "Google Cloud"}
 """Clouds with credentials of their own, as people call them."""
 
 
