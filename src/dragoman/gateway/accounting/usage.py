@@ -42,7 +42,7 @@ class UsageLog:
         self._pending: OrderedDict[str, UsageRow] = OrderedDict()
         self._is_down = False
         self._models: set[str] = set()
-        self._day = ""
+        self._day = 0.0
 
     @property
     def pending(self) -> int:
@@ -63,8 +63,9 @@ class UsageLog:
             self.lost += 1
 
     def _with_bounded_name(self, row: UsageRow) -> UsageRow:
-        if row.day > self._day:
-            self._day = row.day
+        day = row.started_at // 86_400  # UTC has days of one length
+        if day > self._day:
+            self._day = day
             self._models.clear()
         if row.model in self._models or len(self._models) < MAX_MODELS:
             self._models.add(row.model)
