@@ -1,13 +1,15 @@
 """The clients of clouds against a live gateway: they need another address and key, and nothing else."""
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from dragoman.errors import ContextTooLong, Overloaded, RateLimited
 from dragoman.gateway.auth.api_keys import new_key
-from dragoman.testing import FaultyServer
+from dragoman.testing import CloseAfter, FaultyServer
 from dragoman.types import ToolCall
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.sdks import Anthropic, Google, OpenAIChat, Sdk, anthropic, genai, google, openai
@@ -153,6 +155,7 @@ def bedrock(gateway: Gateway) -> Iterator[Any]:
             endpoint_url=gateway.url,
             aws_access_key_id=KEY,
             aws_secret_access_key="anything",
+            config=pytest.importorskip("botocore.config").Config(retries={"total_max_attempts": 1}),
         )
     )
     yield client
@@ -182,3 +185,134 @@ def test_an_unknown_key_is_refused(gateway: Gateway) -> None:
     with pytest.raises(exceptions.ClientError, match="unknown API key"):
         client.converse(modelId="fast", messages=[{"role": "user", "content": [{"text": "hello"}]}])
     client.close()
+
+
+# What an engineer does with boto3 -------------------------------------------------------------------------------------
+
+TOOLS = {"tools": [{"toolSpec": {"name": "tide", "inputSchema": {"json": {"type": "object"}}}}]}
+ASK: dict[str, Any] = {"role": "user", "content": [{"text": "hello"}]}
+
+
+def test_converse_with_tools_over_two_turns(bedrock: Any, upstream: FaultyServer) -> None:
+    upstream.add(ToolCall(id="call_abc123", name="tide", arguments={"place": "Kiel"}), "It turns at six.")
+    answer = bedrock.converse(modelId="up", messages=[ASK], toolConfig=TOOLS)
+    assert answer["stopReason"] == "tool_use"
+    message = answer["output"]["message"]
+    (call,) = (block["toolUse"] for block in message["content"])
+    assert (call["name"], call["input"]) == ("tide", {"place": "Kiel"})
+    result = {"toolUseId": call["toolUseId"], "content": [{"json": {"high": "06:00"}}], "status": "success"}
+    messages = [ASK, message, {"role": "user", "content": [{"toolResult": result}]}]
+    answer = bedrock.converse(modelId="up", messages=messages, toolConfig=TOOLS)
+    assert answer["output"]["message"]["content"] == [{"text": "It turns at six."}]
+    assert set(answer["usage"]) >= {"inputTokens", "outputTokens", "totalTokens"}
+    (sent,) = upstream.requests[-1].messages[-1].tool_results
+    assert "06:00" in sent.text
+
+
+def test_converse_stream_with_tools(bedrock: Any, upstream: FaultyServer) -> None:
+    upstream.add(ToolCall(id="call_abc123", name="tide", arguments={"place": "Kiel"}))
+    events = list(bedrock.converse_stream(modelId="up", messages=[ASK], toolConfig=TOOLS)["stream"])
+    (start,) = (event["contentBlockStart"]["start"] for event in events if "contentBlockStart" in event)
+    assert start["toolUse"]["name"] == "tide"
+    deltas = [event["contentBlockDelta"]["delta"]["toolUse"] for event in events if "contentBlockDelta" in event]
+    assert json.loads("".join(delta["input"] for delta in deltas)) == {"place": "Kiel"}
+    assert [event["messageStop"]["stopReason"] for event in events if "messageStop" in event] == ["tool_use"]
+    assert "usage" in events[-1]["metadata"]
+
+
+CLAUDE = json.dumps(
+    {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 99, "messages": [{"role": "user", "content": "hello"}]}
+)
+
+
+def test_invoke_model(bedrock: Any) -> None:
+    answer = json.loads(bedrock.invoke_model(modelId="fast", body=CLAUDE)["body"].read())
+    assert answer["content"][0]["text"].startswith("Hello!")
+    stream = bedrock.invoke_model_with_response_stream(modelId="fast", body=CLAUDE)["body"]
+    events = [json.loads(event["chunk"]["bytes"]) for event in stream]
+    deltas = [event["delta"]["text"] for event in events if event["type"] == "content_block_delta"]
+    assert "".join(deltas) == answer["content"][0]["text"]
+
+
+@pytest.mark.parametrize("operation", ["converse", "converse_stream"])
+@pytest.mark.parametrize(
+    ("model", "error", "name"),
+    [
+        ("nothing", None, "ResourceNotFoundException"),
+        ("up", RateLimited("slow down"), "ThrottlingException"),
+        ("up", Overloaded("busy"), "ServiceUnavailableException"),
+        ("up", ContextTooLong("9000 tokens"), "ValidationException"),
+    ],
+)
+def test_errors_have_the_names_of_botocore(
+    bedrock: Any, upstream: FaultyServer, operation: str, model: str, error: Any, name: str
+) -> None:
+    if error is not None:
+        upstream.add(error)
+    with pytest.raises(getattr(bedrock.exceptions, name)):
+        getattr(bedrock, operation)(modelId=model, messages=[ASK])
+
+
+def test_an_error_inside_a_stream(bedrock: Any, upstream: FaultyServer) -> None:
+    exceptions: Any = pytest.importorskip("botocore.exceptions")
+    upstream.add(CloseAfter(400, "Hello there, this text is long enough to be cut."))
+    stream = bedrock.converse_stream(modelId="up", messages=[ASK])["stream"]
+    with pytest.raises(exceptions.EventStreamError):
+        list(stream)
+    stream.close()
+
+
+def test_an_unknown_path_of_bedrock_has_an_error_of_aws(gateway: Gateway) -> None:
+    status, _, body = gateway.post("/model/fast/translate", {}, authorization=f"Bearer {KEY}")
+    assert status == 404
+    assert json.loads(body)["message"] == "no route for /model/fast/translate"
+
+
+# Endpoints besides generation -----------------------------------------------------------------------------------------
+
+
+def test_clients_of_clouds_count_tokens(gateway: Gateway, bedrock: Any) -> None:
+    messages = [{"role": "user", "content": "hello"}]
+    assert (
+        Vertex(gateway.url, is_async=False).client().messages.count_tokens(model="fast", messages=messages).input_tokens
+        > 0
+    )
+    assert (
+        Foundry(gateway.url, is_async=False)
+        .client()
+        .messages.count_tokens(model="fast", messages=messages)
+        .input_tokens
+        > 0
+    )
+    assert (
+        VertexGemini(gateway.url, is_async=False)
+        .client()
+        .models.count_tokens(model="fast", contents="hello")
+        .total_tokens
+        > 0
+    )
+    assert bedrock.count_tokens(modelId="fast", input={"converse": {"messages": [ASK]}})["inputTokens"] > 0
+
+
+def test_clients_of_clouds_list_models_and_embed(gateway: Gateway) -> None:
+    google_client, azure = (
+        VertexGemini(gateway.url, is_async=False).client(),
+        Azure(gateway.url, is_async=False).client(),
+    )
+    assert "publishers/google/models/fast" in [model.name for model in google_client.models.list()]
+    assert "fast" in [model.id for model in azure.models.list()]
+    (embedding,) = google_client.models.embed_content(model="fast", contents="hello").embeddings
+    assert embedding.values == azure.embeddings.create(model="fast", input="hello").data[0].embedding
+
+
+def test_the_deployment_of_azure_is_the_model(gateway: Gateway) -> None:
+    client = openai.AzureOpenAI(
+        azure_endpoint=gateway.url,
+        azure_deployment="fast",
+        azure_ad_token_provider=lambda: KEY,
+        api_version="2024-10-21",
+        max_retries=0,
+    )
+    messages = [{"role": "user", "content": "hello"}]
+    answer = client.chat.completions.create(model="a name of the client's", messages=messages)
+    assert answer.choices[0].message.content.startswith("Hello!")

@@ -164,8 +164,9 @@ def seeds(wire: Wire, *, recorded: bool = False) -> Seeds:
         _add_recorded(wire, found)
     for response in RESPONSES:
         found.bodies.append(wire.server.encode_body(response).body)
-        encoder = wire.server.stream_encoder(REQUESTS[1])
-        found.streams.append(b"".join(encoder.feed(event) for event in to_events(response)))
+        for server in (wire.server, *wire.other_servers):
+            encoder = server.stream_encoder(REQUESTS[1])
+            found.streams.append(b"".join(encoder.feed(event) for event in to_events(response)))
     for error in REFUSALS:
         found.errors.append(wire.server.encode_error(error).body)
         encoder = wire.server.stream_encoder(REQUESTS[1])

@@ -456,3 +456,81 @@ def test_old_clients_of_ollama_embed_one_text() -> None:
     embed = decoded("ollama", "POST", "/api/embeddings", {"model": "m", "prompt": "ships", "keep_alive": "5m"})
     assert embed == Embed("m", ("ships",), ignored_fields=("keep_alive",))
     assert encoded("ollama", "POST", "/api/embeddings", embed, VECTORS) == {"embedding": [0.5, -1.0]}
+
+
+# Clouds ---------------------------------------------------------------------------------------------------------------
+
+CLOUD = "/v1beta1/projects/{project}/locations/{location}/publishers/google/models"
+
+
+@pytest.mark.parametrize(
+    ("wire", "path", "at", "body"),
+    [
+        (
+            "bedrock",
+            "/model/{model}/count-tokens",
+            "/model/fast/count-tokens",
+            {"input": {"converse": {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}}},
+        ),
+        (
+            "anthropic",
+            "/v1/projects/{project}/locations/{location}/publishers/anthropic/models/count-tokens:rawPredict",
+            "/v1/projects/p/locations/l/publishers/anthropic/models/count-tokens:rawPredict",
+            {"model": "fast", "messages": [{"role": "user", "content": "hi"}]},
+        ),
+        (
+            "google",
+            f"{CLOUD}/{{model}}:countTokens",
+            "/v1beta1/projects/p/locations/l/publishers/google/models/fast:countTokens",
+            {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]},
+        ),
+    ],
+)
+def test_clouds_count_tokens(wire: str, path: str, at: str, body: Any) -> None:
+    assert decoded(wire, "POST", path, body, at) == CountTokens("fast", Request(messages=(user("hi"),)))
+
+
+def test_bedrock_counts_only_converse() -> None:
+    assert encoded("bedrock", "POST", "/model/{model}/count-tokens", None, 7) == {"inputTokens": 7}
+    bodies: list[dict[str, Any]] = [{"input": {"invokeModel": {"body": "e30="}}}, {"input": []}, {}]
+    for body in bodies:
+        with pytest.raises(InvalidRequest, match="input must have the member converse"):
+            decoded("bedrock", "POST", "/model/{model}/count-tokens", body, "/model/fast/count-tokens")
+
+
+def test_vertex_lists_models() -> None:
+    path = "/v1beta1/publishers/google/models"
+    names = [{"name": f"publishers/google/models/{id}", "launchStage": "GA"} for id in ("demo/any", "fast")]
+    assert encoded("google", "GET", path, ListModels(), MODELS) == {"publisherModels": names}
+    assert encoded("google", "GET", f"{path}/{{model}}", ShowModel("fast"), MODELS[1]) == names[1]
+
+
+def test_vertex_embeds() -> None:
+    path, at = f"{CLOUD}/{{model}}:predict", "/v1beta1/projects/p/locations/l/publishers/google/models/e:predict"
+    body = {"instances": [{"content": "a"}, {"content": "b"}], "parameters": {"outputDimensionality": 2, "x": 1}}
+    assert decoded("google", "POST", path, body, at) == Embed("e", ("a", "b"), 2, ignored_fields=("x",))
+    assert decoded("google", "POST", path, {"instances": [{"content": "a"}]}, at) == Embed("e", ("a",))
+    answer = encoded("google", "POST", path, Embed("e", ("a",)), VECTORS)
+    assert answer["predictions"][0]["embeddings"]["values"] == [0.5, -1.0]
+    assert answer["predictions"][0]["embeddings"]["statistics"] == {"token_count": 3, "truncated": False}
+
+
+SIZES: list[Any] = [0, -1, "2", []]
+NOT_EMBEDDED: list[Any] = [
+    *({}, {"instances": []}, {"instances": [{"text": "a"}]}, {"instances": ["a"]}, {"instances": 1}),
+    *({"instances": [{"content": "a"}], "parameters": {"outputDimensionality": size}} for size in SIZES),
+]
+
+
+@pytest.mark.parametrize("body", NOT_EMBEDDED)
+def test_vertex_refuses_what_cannot_be_embedded(body: Any) -> None:
+    path, at = f"{CLOUD}/{{model}}:predict", "/v1beta1/projects/p/locations/l/publishers/google/models/e:predict"
+    with pytest.raises(InvalidRequest, match=r"instances must be|outputDimensionality must be"):
+        decoded("google", "POST", path, body, at)
+
+
+def test_azure_embeds_by_deployment() -> None:
+    path, at = "/openai/deployments/{model}/embeddings", "/openai/deployments/my%20e/embeddings?api-version=1"
+    assert decoded("openai_chat", "POST", path, {"input": "a"}, at) == Embed("my e", ("a",))
+    with pytest.raises(InvalidRequest, match="model is required"):
+        decoded("openai_chat", "POST", "/openai/v1/embeddings", {"input": "a"})

@@ -196,10 +196,11 @@ class App:
     def _find(self, context: RequestContext) -> Endpoint:
         try:
             endpoint = self._routes.find(context.http)
-        except (NoRoute, WrongMethod):
-            # The error is in the dialect whose paths begin like this one, if that is only one dialect.
+        except (NoRoute, WrongMethod) as error:
+            # The error is in the dialect whose paths begin like this one, if all such dialects write the same error.
             near = {each.wire.name: each.wire for each in self._routes.find_near(context.http) if each.wire is not None}
-            context.wire = next(iter(near.values())) if len(near) == 1 else None
+            forms = {wire.server.encode_error(error).body: wire for wire in near.values()}
+            context.wire = next(iter(forms.values())) if len(forms) == 1 else None
             raise
         context.wire = endpoint.wire
         return endpoint

@@ -96,10 +96,11 @@ def test_the_routes() -> None:
     assert WIRE.server.routes == tuple(Route(method="POST", path=path) for path in paths)
 
 
-def test_a_deployment_of_azure_is_the_model_if_the_body_has_none() -> None:
-    body = http({"messages": [ASK]}).body
+@pytest.mark.parametrize("body", [{}, {"model": "other"}])
+def test_a_deployment_of_azure_is_the_model(body: dict[str, str]) -> None:
+    data = http({**body, "messages": [ASK]}).body
     path = "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
-    assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=body))[0] == "my gpt"
+    assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=data))[0] == "my gpt"
 
 
 def test_a_plain_request() -> None:

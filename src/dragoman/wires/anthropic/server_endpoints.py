@@ -39,9 +39,14 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 SERVER_ENDPOINTS = (
     list_models_endpoint(Route(method="GET", path="/v1/models", header=_HEADER), _encode_models),
     show_model_endpoint(Route(method="GET", path="/v1/models/{model}", header=_HEADER), _encode_model),
-    count_tokens_endpoint(
-        Route(method="POST", path="/v1/messages/count_tokens"),
-        AnthropicServer().decode_request,
-        lambda count: {"input_tokens": count},
+    *(
+        count_tokens_endpoint(
+            Route(method="POST", path=path), AnthropicServer().decode_request, lambda count: {"input_tokens": count}
+        )
+        for path in (
+            "/v1/messages/count_tokens",
+            "/anthropic/v1/messages/count_tokens",
+            "/v1/projects/{project}/locations/{location}/publishers/anthropic/models/count-tokens:rawPredict",
+        )
     ),
 )

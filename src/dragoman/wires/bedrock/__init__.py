@@ -6,6 +6,7 @@ from dragoman.wires.bedrock.encoder import encode_request, encode_tool_result, e
 from dragoman.wires.bedrock.endpoints import ENDPOINTS
 from dragoman.wires.bedrock.schema import NAME
 from dragoman.wires.bedrock.server import ConverseServer
+from dragoman.wires.bedrock.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.common.aws_errors import decode_error
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.event_stream import EventStreamDecoder
@@ -23,4 +24,5 @@ WIRE = Wire(
     ),
     server=ConverseServer(),
     endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
 )

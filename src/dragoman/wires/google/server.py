@@ -54,7 +54,7 @@ from dragoman.wires.google.stream_encoder import (
 _PATH = r".*?/(?P<group>models|tunedModels|endpoints)/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
 _BARE_PATH = r"/v1(?:beta)?/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
 """A path whose model is not in a group: Vercel's provider asks so for names with a slash (2026-11)."""
-_CLOUD_PATHS = tuple(
+CLOUD_PATHS = tuple(
     f"/{version}/{place}publishers/google"
     for version in ("v1beta1", "v1")
     for place in ("projects/{project}/locations/{location}/", "")
@@ -81,7 +81,7 @@ class GeminiServer:
     # The official Python package asks for v1 if its base URL is not Google's (2.25, 2026-11).
     routes = tuple(
         Route(method="POST", path=f"{prefix}/models/{{model}}:{method}")
-        for prefix in ("/v1beta", "/v1", *_CLOUD_PATHS)
+        for prefix in ("/v1beta", "/v1", *CLOUD_PATHS)
         for method in ("generateContent", "streamGenerateContent")
     ) + tuple(
         Route(method="POST", path=f"/{version}/{{model}}:{method}")

@@ -14,10 +14,11 @@ from dragoman.wires.common.server_endpoints import (
     embeddings_endpoint,
     list_models_endpoint,
     path_parameter,
+    path_parameters,
     show_model_endpoint,
 )
 from dragoman.wires.google.schema import camel
-from dragoman.wires.google.server import GeminiServer
+from dragoman.wires.google.server import CLOUD_PATHS, GeminiServer
 
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
 _COUNT = ":countTokens"
@@ -112,4 +113,58 @@ def _endpoints(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
     )
 
 
-SERVER_ENDPOINTS = (*_endpoints("v1beta", None), *_endpoints("v1", "x-goog-api-client"))
+def _encode_cloud_model(model: ModelInfo) -> JsonObject:
+    return {"name": f"publishers/google/models/{model.id}", "launchStage": "GA"}
+
+
+def _predict_endpoint(path: str) -> ServerEndpoint:
+    """Embeddings as the cloud serves them: one text per instance."""
+    route = Route(method="POST", path=f"{path}/{{model}}:predict")
+
+    def decode(http: HttpRequest) -> Embed:
+        body = decode_request_json(http)
+        instances, parameters = (body.get("instances"), body.get("parameters")) if is_object(body) else (None, None)
+        texts = [item.get("content") if is_object(item) else None for item in instances] if is_list(instances) else []
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise invalid_field("instances", "must be a list of objects with the text in content")
+        options = parameters if is_object(parameters) else {}
+        size = options.get("outputDimensionality")
+        if not (size is None or (isinstance(size, int) and size > 0)):
+            raise invalid_field("parameters.outputDimensionality", "must be a number > 0")
+        ignored = sorted(without_none(options).keys() - {"outputDimensionality"})
+        return Embed(path_parameters(route, http)[-1], tuple(map(str, texts)), size, ignored_fields=tuple(ignored))
+
+    def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
+        # The count is that of all texts together; the cloud has one for each.
+        tokens = (embeddings.usage.input or 0) // len(embeddings.vectors)
+        statistics = {"token_count": tokens, "truncated": False}
+        vectors = [{"values": list(vector), "statistics": statistics} for vector in embeddings.vectors]
+        return {"predictions": [{"embeddings": vector} for vector in vectors]}
+
+    return embeddings_endpoint(route, decode, encode)
+
+
+def _cloud_endpoints(path: str) -> tuple[ServerEndpoint, ...]:
+    count = Route(method="POST", path=f"{path}/{{model}}{_COUNT}")
+    return (
+        count_tokens_endpoint(count, _decode_count, lambda count: {"totalTokens": count}),
+        _predict_endpoint(path),
+        *(
+            (
+                list_models_endpoint(
+                    Route(method="GET", path=path),
+                    lambda models: {"publisherModels": [_encode_cloud_model(model) for model in models]},
+                ),
+                show_model_endpoint(Route(method="GET", path=f"{path}/{{model}}"), _encode_cloud_model),
+            )
+            if "{" not in path
+            else ()
+        ),
+    )
+
+
+SERVER_ENDPOINTS = (
+    *_endpoints("v1beta", None),
+    *_endpoints("v1", "x-goog-api-client"),
+    *(endpoint for path in CLOUD_PATHS for endpoint in _cloud_endpoints(f"{path}/models")),
+)

@@ -212,10 +212,10 @@ class ChatPlainRequest(msgspec.Struct, forbid_unknown_fields=True):
     stream: bool = False
 
 
-class OpenAIEmbeddingsRequest(msgspec.Struct):
+class OpenAIEmbeddingsRequest(msgspec.Struct, kw_only=True):
     """The body of a request for embeddings."""
 
-    model: str
+    model: str = ""
     input: str | list[str | int | list[int]]
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     encoding_format: Literal["float", "base64"] | None = None

@@ -125,9 +125,7 @@ class OpenAIChatServer:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         model, request = decode_plain(http.body) or decode_any(http)
-        if not model and http.path.startswith("/openai/deployments/"):
-            model = unquote(http.path.split("/")[3])
-        return model, request
+        return deployment(http) or model, request
 
     def check(self, model: str, request: Request, /) -> None:
         if not model:
@@ -165,6 +163,11 @@ class OpenAIChatServer:
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return ChatStreamEncoder(request)
+
+
+def deployment(http: HttpRequest, /) -> str | None:
+    """The deployment in a path of Azure, which is the model; the model of the body means nothing there."""
+    return unquote(http.path.split("/")[3]) if http.path.startswith("/openai/deployments/") else None
 
 
 def is_within(value: float | None, most: float) -> bool:

@@ -6,7 +6,7 @@ from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo
 from dragoman.types.data_urls import encode_base64
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
     Route,
@@ -15,6 +15,7 @@ from dragoman.wires.common.server_endpoints import (
     show_model_endpoint,
 )
 from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest
+from dragoman.wires.openai_chat.server import deployment
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
@@ -28,9 +29,11 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 def _decode_embed(http: HttpRequest) -> Embed:
     body, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
-    texts = _decode_texts(body.input)
+    model = deployment(http) or body.model
+    if not model:
+        raise missing_field("model")
     base64 = body.encoding_format == "base64"
-    return Embed(body.model, texts, body.dimensions, base64, ignored_fields=tuple(without_none(rest)))
+    return Embed(model, _decode_texts(body.input), body.dimensions, base64, ignored_fields=tuple(without_none(rest)))
 
 
 def _decode_texts(value: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
@@ -59,8 +62,14 @@ def _pack(vector: tuple[float, ...]) -> str:
     return encode_base64(struct.pack(f"<{len(vector)}f", *vector))
 
 
+_MODELS = ("/v1", "/openai/v1", "/openai")
+"""The beginnings of the paths; those with `/openai` are a cloud's."""
+
 SERVER_ENDPOINTS = (
-    list_models_endpoint(Route(method="GET", path="/v1/models"), _encode_models),
-    show_model_endpoint(Route(method="GET", path="/v1/models/{model}"), _encode_model),
-    embeddings_endpoint(Route(method="POST", path="/v1/embeddings"), _decode_embed, _encode_embeddings),
+    *(list_models_endpoint(Route(method="GET", path=f"{start}/models"), _encode_models) for start in _MODELS),
+    *(show_model_endpoint(Route(method="GET", path=f"{start}/models/{{model}}"), _encode_model) for start in _MODELS),
+    *(
+        embeddings_endpoint(Route(method="POST", path=f"{start}/embeddings"), _decode_embed, _encode_embeddings)
+        for start in ("/v1", "/openai/v1", "/openai/deployments/{model}")
+    ),
 )
