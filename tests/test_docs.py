@@ -24,6 +24,17 @@ def test_the_code_of_a_page_runs(page: Path, capsys: pytest.CaptureFixture[str])
     default_registry.cache_clear()  # a page may have changed it
 
 
+COMING_FROM = ROOT / "docs" / "coming-from.md"
+ALONE = re.findall(r"^```python\n(.*?)^```", COMING_FROM.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", ALONE, ids=range(len(ALONE)))
+def test_a_block_for_users_of_other_libraries_runs_alone(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(block, str(COMING_FROM), "exec"), {"__name__": "page"})  # noqa: S102 - our own page
+    capsys.readouterr()
+    default_registry.cache_clear()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_the_configs_of_a_page_are_valid(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
