@@ -81,6 +81,28 @@ def test_a_path_without_models_names_a_target(version: str, method: str) -> None
     assert json.loads(script.http[0].body)["model"] == "some/m"
 
 
+@pytest.mark.parametrize("version", ["v1beta", "v1"])
+@pytest.mark.parametrize("group", ["", "models/"])
+def test_tokens_are_counted_on_a_path_without_models(version: str, group: str) -> None:
+    app, _ = gateway("openai_chat")
+    contents = [{"role": "user", "parts": [{"text": "How high is the tide?"}]}]
+    for body in ({"contents": contents}, {"generateContentRequest": {"model": "models/x", "contents": contents}}):
+        seen = ask(app, f"/{version}/{group}up_openai_chat/some/m:countTokens", body)
+        assert seen.status == 200, seen.body
+        assert json.loads(seen.body)["totalTokens"] > 0
+
+
+@pytest.mark.parametrize("method", ["embedContent", "batchEmbedContents"])
+def test_texts_are_embedded_on_a_path_without_models(method: str) -> None:
+    app = app_of('[gateway]\nproviders = ["demo"]\n')
+    one = {"content": {"parts": [{"text": "hi"}]}}
+    body: dict[str, Any] = one if method == "embedContent" else {"requests": [one]}
+    paths = [f"/v1beta/{group}demo/any:{method}" for group in ("models/", "")]
+    first, second = (ask(app, path, body) for path in paths)
+    assert (second.status, second.body) == (first.status, first.body)
+    assert b"no route" not in second.body
+
+
 ENUM = {"type": "STRING", "enum": ["Percussion", "String"]}
 
 

@@ -684,7 +684,7 @@ class TestTools:
     def test_tools_of_others_are_left_out(self) -> None:
         tools = (Opaque(wire="google", data={"googleSearch": {}}),)
         assert "tools" not in body(tools=tools)
-        assert notices(tools=tools) == [("dropped", "hosted tool")]
+        assert notices(tools=tools) == [("dropped", "tool googleSearch")]
 
     def test_a_tools_extra_is_given_back(self) -> None:
         tool = replace(TIDE, extra={"anthropic": {"cache_control": {"type": "ephemeral"}}})

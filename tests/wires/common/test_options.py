@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.targets.target import Capabilities, Quirks, Target
-from dragoman.types import Notice, Opaque, Request, Tool
+from dragoman.types import JsonObject, Notice, Opaque, Request, Tool
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     OptionField,
@@ -90,7 +90,25 @@ def test_a_limit_is_within_what_the_target_can(
 def test_tools_of_other_providers_are_left_out() -> None:
     notes = NoticeCollector("w")
     assert supported_tools(Request(tools=(NOW, OURS, THEIRS)), notes) == [NOW, OURS]
-    assert notice_fields(notes) == [("dropped", "hosted tool", "w: belongs to another provider")]
+    assert notice_fields(notes) == [("dropped", "tool search", "w: only targets of the wire v have it")]
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ({"type": "web_search_20260318", "name": "web_search"}, "web_search"),
+        ({"type": "web_search"}, "web_search"),
+        ({"googleSearch": {}}, "googleSearch"),
+        ({"type": "custom", "custom": {"name": "sql"}}, "sql"),
+        ({"name": 7}, "name"),
+        ({"type": "x" * 500}, "x" * 64),
+        ({}, "without a name"),
+    ],
+)
+def test_a_notice_names_the_tool(data: JsonObject, name: str) -> None:
+    notes = NoticeCollector("w")
+    assert supported_tools(Request(tools=(Opaque(wire="v", data=data),)), notes) == []
+    assert [notice.what for notice in notes.notices] == [f"tool {name}"]
 
 
 def test_tools_of_ones_own_are_kept_without_a_word() -> None:
@@ -143,7 +161,7 @@ def test_a_choice_may_name_an_opaque_tool() -> None:
 
 
 def test_a_choice_of_a_tool_at_another_provider_is_dropped() -> None:
-    why = "w: names a hosted tool of another provider"
+    why = "w: names a tool that only another wire has"
     assert choose("search", NOW, THEIRS) == (None, [("dropped", "tool_choice", why)])
 
 

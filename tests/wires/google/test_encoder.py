@@ -396,7 +396,7 @@ def test_strict_and_foreign_tools_are_noted_as_dropped() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "bash"})
     request = Request(messages=(user("hi"),), tools=(Tool(name="now", strict=True), foreign))
     assert notices(request) == [
-        ("dropped", "hosted tool"),
+        ("dropped", "tool bash"),
         ("dropped", "tool now: strict"),
     ]
 

@@ -276,7 +276,7 @@ def test_extra_of_a_tool_is_given_back_and_foreign_tools_are_dropped() -> None:
         {"type": "function", "function": {"name": "now", "parameters": parameters, "returns": "text"}, "cost": 1},
         {"type": "web"},
     ]
-    assert notices_of(request) == [("dropped", "hosted tool")]
+    assert notices_of(request) == [("dropped", "tool googleSearch")]
 
 
 def test_no_tool_is_offered_where_none_may_be_called() -> None:

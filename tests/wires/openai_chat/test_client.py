@@ -242,7 +242,7 @@ def test_a_tool_of_this_wire_is_given_back_verbatim() -> None:
 def test_a_tool_of_another_wire_is_left_out_with_a_notice() -> None:
     search = Opaque(wire="anthropic", data={"type": "web_search"})
     assert options(tools=(search, TIDE)) == {"tools": [TIDE_JSON]}
-    assert notices(tools=(search, TIDE)) == [("dropped", "hosted tool")]
+    assert notices(tools=(search, TIDE)) == [("dropped", "tool web_search")]
 
 
 def test_a_choice_without_tools_is_left_out() -> None:

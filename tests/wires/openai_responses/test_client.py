@@ -455,7 +455,7 @@ def test_a_strict_tool_that_takes_nothing_says_so_strictly() -> None:
 def test_a_tool_of_another_provider_is_left_out() -> None:
     request = Request(messages=(HI,), tools=(TIDE, Opaque(wire="anthropic", data={"type": "web_search_1"})))
     assert encoded_body(request)["tools"] == [TIDE_JSON]
-    assert notices(request) == [("dropped", "hosted tool")]
+    assert notices(request) == [("dropped", "tool web_search_1")]
 
 
 def test_definitions_alone_have_no_tool_of_another_wire() -> None:

@@ -45,6 +45,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", *STANDARD_TIERS),
 }
 """Values that mean the same as no value, so that a target without the option loses nothing."""
+_MAX_TOOL_NAME = 64
+"""Characters of the name of a tool in a notice."""
 _SAMPLING = frozenset({"frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs"})
 """Options that models without `sampling` refuse."""
 
@@ -171,7 +173,7 @@ def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, l
 
 
 def supported_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | Opaque]:
-    """The tools without the hosted tools of other providers.
+    """The tools without those that only another wire has, such as a search that its provider runs.
 
     >>> supported_tools(Request(tools=(Opaque(wire="v", data={}),)), NoticeCollector("w"))
     []
@@ -181,8 +183,18 @@ def supported_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | 
         if isinstance(tool, Tool) and tool.extra:
             _note_changes(tool, notes)
     if len(tools) < len(request.tools):
-        notes.add("dropped", "hosted tool", "belongs to another provider")
+        for tool in request.tools:
+            if isinstance(tool, Opaque) and tool.wire != notes.wire:
+                notes.add("dropped", f"tool {_opaque_name(tool)}", f"only targets of the wire {tool.wire} have it")
     return tools
+
+
+def _opaque_name(tool: Opaque) -> str:
+    """What the definition of a tool calls it: a name, a type, or its only member."""
+    data = tool.data
+    inner = next((value for value in data.values() if is_object(value)), {})
+    names = (data.get("name"), inner.get("name"), data.get("type"), *data)
+    return next((name for name in names if isinstance(name, str) and name), "without a name")[:_MAX_TOOL_NAME]
 
 
 def _note_changes(tool: Tool, notes: NoticeCollector) -> None:
@@ -210,7 +222,7 @@ def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], no
     if choice != "required" and not any(isinstance(tool, Opaque) or tool.name == choice for tool in tools):
         if len(tools) == len(request.tools):
             raise _unknown_tool(choice, tools)
-        notes.add("dropped", "tool_choice", "names a hosted tool of another provider")
+        notes.add("dropped", "tool_choice", "names a tool that only another wire has")
         return None
     if not can_force_call(request, target):
         notes.add("changed", "tool_choice", f"{choice!r} became 'auto': calls cannot be forced")

@@ -105,12 +105,15 @@ def _endpoints(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
     return (
         list_models_endpoint(Route(method="GET", path=path, header=header), _encode_models),
         show_model_endpoint(Route(method="GET", path=f"{path}/{{model}}", header=header), _encode_model),
-        count_tokens_endpoint(
-            Route(method="POST", path=f"{path}/{{model}}{_COUNT}"), _decode_count, lambda count: {"totalTokens": count}
-        ),
-        _embed_endpoint(path),
-        _batch_embed_endpoint(path),
+        # Vercel's provider leaves out `models` for names with a slash (2026-11).
+        *(endpoint for each in (path, f"/{version}") for endpoint in _model_endpoints(each)),
     )
+
+
+def _model_endpoints(path: str) -> tuple[ServerEndpoint, ...]:
+    route = Route(method="POST", path=f"{path}/{{model}}{_COUNT}")
+    count = count_tokens_endpoint(route, _decode_count, lambda count: {"totalTokens": count})
+    return count, _embed_endpoint(path), _batch_embed_endpoint(path)
 
 
 def _encode_cloud_model(model: ModelInfo) -> JsonObject:
