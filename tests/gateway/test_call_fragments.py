@@ -29,9 +29,14 @@ EVENTS: list[dict[str, Any]] = [
 CUSTOM = {"type": "custom", "name": "apply_patch"}
 FUNCTION = {"type": "function", "function": {"name": "apply_patch", "parameters": {"type": "object"}}}
 HELLO = [{"role": "user", "content": "hello"}]
+CHAT_CUSTOM = {"type": "custom", "custom": {"name": "apply_patch", "format": {"type": "text"}}}
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "responses": ("/v1/responses", {"model": "up/m", "input": "hello", "stream": True, "tools": [CUSTOM]}),
     "chat": ("/v1/chat/completions", {"model": "up/m", "messages": HELLO, "stream": True, "tools": [FUNCTION]}),
+    "custom chat": (
+        "/v1/chat/completions",
+        {"model": "up/m", "messages": HELLO, "stream": True, "tools": [CHAT_CUSTOM]},
+    ),
     "messages": (
         "/v1/messages",
         {
@@ -61,6 +66,15 @@ def test_a_client_gets_the_input_of_a_custom_tool_as_it_comes() -> None:
     deltas = [event["delta"] for event in data if event["type"] == "response.custom_tool_call_input.delta"]
     assert deltas == ["*** ", "Begin Patch"]
     assert data[-1]["response"]["output"][0]["input"] == PATCH
+
+
+def test_a_client_of_chat_gets_the_input_of_a_custom_tool_as_it_comes() -> None:
+    lines = [line[6:] for line in answer("custom chat", *EVENTS).splitlines() if line.startswith("data: {")]
+    deltas = [choice["delta"] for line in lines for choice in json.loads(line)["choices"]]
+    first, *rest = [delta["tool_calls"][0] for delta in deltas if "tool_calls" in delta]
+    assert (first["type"], first["custom"]) == ("custom", {"name": "apply_patch", "input": ""})
+    assert [call["custom"] for call in rest] == [{"input": "*** "}, {"input": "Begin Patch"}]
+    assert all("function" not in call for call in (first, *rest))
 
 
 @pytest.mark.parametrize(

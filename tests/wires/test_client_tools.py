@@ -1,5 +1,6 @@
 """Tools that the client runs cross every wire: offered as functions, called as what the client offered."""
 
+import base64
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from openai.types.responses import (
     ResponseApplyPatchToolCall,
+    ResponseComputerToolCall,
     ResponseCustomToolCall,
     ResponseCustomToolCallInputDeltaEvent,
     ResponseCustomToolCallInputDoneEvent,
@@ -21,8 +23,9 @@ from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import CallDelta, Event, Finished, PartEnded, PartStarted, Started, to_events
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import Finish, Message, Request, Response, Tool, ToolCall, assistant
+from dragoman.types import Finish, Image, Message, Request, Response, Tool, ToolCall, assistant
 from dragoman.wires.openai_responses.client_tools import decode_client_output
+from tests.support.images import picture
 from tests.support.wires.conversations import NATIVE, target
 from tests.wires.test_call_deltas import with_fragments
 
@@ -84,14 +87,21 @@ def streamed(request: Request, call: ToolCall, size: int) -> list[dict[str, Any]
     return [json.loads(line[6:]) for line in data.splitlines() if line.startswith("data: ")]
 
 
-TOOLS: list[dict[str, Any]] = [CUSTOM, NAMESPACE, {"type": "local_shell"}, {"type": "shell"}, SEARCH]
+TOOLS: list[dict[str, Any]] = [
+    CUSTOM,
+    NAMESPACE,
+    {"type": "local_shell"},
+    {"type": "shell"},
+    SEARCH,
+    {"type": "computer"},
+]
 
 
 @pytest.mark.parametrize("to", FOREIGN, ids=lambda to: to.wire)
 def test_every_wire_offers_them_as_functions(to: Target) -> None:
     request = decoded(tools=TOOLS)
     http = wires.get(to.wire).client.encode_request(request, to)
-    for name in ("apply_patch", "crm__find", "crm__run", "local_shell", "shell", "tool_search"):
+    for name in ("apply_patch", "crm__find", "crm__run", "local_shell", "shell", "tool_search", "computer"):
         assert f'"name":"{name}"'.encode() in http.body
     assert b"start: begin hunk end" in http.body
     assert [(notice.kind, notice.what) for notice in http.notices if notice.loss] == [("changed", "tool apply_patch")]
@@ -177,6 +187,12 @@ SPECIAL: list[tuple[dict[str, Any], Any, dict[str, Any], str]] = [
         "operation",
     ),
     (SEARCH, ResponseToolSearchCall, {"query": "mail"}, "arguments"),
+    (
+        {"type": "computer_use_preview", "display_width": 800, "display_height": 600, "environment": "browser"},
+        ResponseComputerToolCall,
+        {"type": "click", "button": "left", "x": 1, "y": 2},
+        "action",
+    ),
 ]
 
 
@@ -195,6 +211,69 @@ def test_a_call_of_a_special_tool_goes_back_as_its_item(
     # What comes back of it in the next turn is the same call.
     again = decoded(item, tools=[tool]).messages[-1].tool_calls[0]
     assert (again.id, again.name, again.arguments) == ("c1", tool["type"], arguments)
+
+
+COMPUTER = {"type": "computer"}
+CLICK = {"type": "click", "button": "left", "x": 1, "y": 2}
+SCREENSHOT = f"data:image/png;base64,{base64.b64encode(picture(2, 2)).decode()}"
+
+
+@pytest.mark.parametrize("arguments", [{"actions": [CLICK]}, {"actions": CLICK}, CLICK], ids=["list", "one", "bare"])
+def test_a_computer_is_used_by_actions(arguments: dict[str, Any]) -> None:
+    request = decoded(tools=[COMPUTER])
+    (item,) = answer(request, ToolCall(id="c1", name="computer", arguments=arguments))
+    assert ResponseComputerToolCall.model_validate({"id": "cu_1", **item}, strict=True).call_id == "c1"
+    assert item["actions"] == [CLICK]
+    assert "action" not in item
+    assert streamed(request, ToolCall(id="c1", name="computer", arguments=arguments), 3)[3]["item"]["actions"] == [
+        CLICK
+    ]
+    assert decoded(item, tools=[COMPUTER]).messages[-1].tool_calls[0].arguments == {"actions": [CLICK]}
+
+
+def test_the_screen_has_its_size() -> None:
+    tool = decoded(tools=[SPECIAL[-1][0]]).tools[0]
+    assert isinstance(tool, Tool)
+    assert tool.description is not None
+    assert tool.description.endswith("The screen has 800 x 600 pixels.")
+
+
+USED: list[dict[str, Any]] = [
+    {
+        "type": "computer_call",
+        "id": "cu_1",
+        "call_id": "c1",
+        "actions": [CLICK],
+        "pending_safety_checks": [],
+        "status": "completed",
+    },
+    {
+        "type": "computer_call_output",
+        "call_id": "c1",
+        "output": {"type": "computer_screenshot", "image_url": SCREENSHOT},
+    },
+]
+
+
+@pytest.mark.parametrize("to", FOREIGN, ids=lambda to: to.wire)
+def test_a_screenshot_crosses_every_wire(to: Target) -> None:
+    request = decoded(*USED, tools=[COMPUTER])
+    text = wires.get(to.wire).client.encode_request(request, to).body.decode()
+    assert SCREENSHOT.partition(",")[2] in text
+    assert '"actions"' in text.replace("\\", "")
+    assert sent(request, OWN)["input"] == [HI, *USED]
+
+
+def test_a_screenshot_by_its_address_or_its_file() -> None:
+    output = {**USED[1], "output": {"type": "computer_screenshot", "image_url": "https://x.example/a.png"}}
+    (result,) = decoded(USED[0], output, tools=[COMPUTER]).messages[-1].tool_results
+    assert result.parts == (Image(url="https://x.example/a.png"),)
+    output["output"] = {"type": "computer_screenshot", "file_id": "file_1"}
+    (result,) = decoded(USED[0], output, tools=[COMPUTER]).messages[-1].tool_results
+    assert "file_1" in result.text
+    output["output"] = {"type": "computer_screenshot", "image_url": "data:image/png;base64,!"}
+    with pytest.raises(InvalidRequest, match=r"output\.image_url"):
+        decoded(USED[0], output, tools=[COMPUTER])
 
 
 def test_a_function_of_another_name_stays_a_function() -> None:
@@ -400,6 +479,7 @@ def test_a_name_that_no_function_may_have_is_fitted(name: str) -> None:
         ({"type": "custom", "name": "apply_patch"}, "apply_patch"),
         ({"type": "function", "name": "find", "namespace": "crm"}, "crm__find"),
         ({"type": "shell"}, "shell"),
+        ({"type": "computer"}, "computer"),
     ],
 )
 def test_a_choice_names_the_function(choice: dict[str, Any], name: str) -> None:

@@ -17,7 +17,11 @@ _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """The types that OpenAI's Chat Completions takes; the default of servers that speak it."""
 _MIB = 1024 * 1024
 _COMPATIBLE = Quirks(
-    max_tokens_field="max_tokens", metadata=False, strict=False, unsupported=("service_tier", "verbosity")
+    max_tokens_field="max_tokens",
+    metadata=False,
+    strict=False,
+    unsupported=("service_tier", "verbosity"),
+    client_tools=False,
 )
 """The quirks that most servers with Chat Completions share."""
 _FEW_OPTIONS: tuple[RareOption, ...] = ("logit_bias", "logprobs", "top_logprobs", "service_tier", "verbosity")

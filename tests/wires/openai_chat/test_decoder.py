@@ -129,11 +129,18 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "calls_cut_by_length": (tide("call_a", "Brest"),),
     "calls_signed": (now("call_a", extra_content={"google": {"thought_signature": "c2ln"}}),),
     "custom_calls": (
-        ToolCall(id="call_a", name="sql", arguments={"input": 'select "1"'}, extra={"openai_chat": {"type": "custom"}}),
+        ToolCall(
+            id="call_a",
+            name="sql",
+            arguments={"input": 'select "1"'},
+            extra={"openai_chat.verbatim": {"type": "custom"}},
+        ),
         now("call_b"),
     ),
     "custom_calls_cut": (
-        ToolCall(id="call_a", name="sql", arguments={"input": "select 1"}, extra={"openai_chat": {"type": "custom"}}),
+        ToolCall(
+            id="call_a", name="sql", arguments={"input": "select 1"}, extra={"openai_chat.verbatim": {"type": "custom"}}
+        ),
     ),
     "custom_twin_is_empty": (now("call_a"),),
     "function_call": (

@@ -50,6 +50,7 @@ from dragoman.types import (
 )
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.raw_input import INPUT
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat import WIRE
 from dragoman.wires.openai_chat.parts import encode_assistant
@@ -186,7 +187,7 @@ PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"top_k": "7"}, {}),
     ({"random_seed": "7"}, {}),
     ({"function_call": "auto"}, {}),
-    ({"tool_choice": {"type": "custom", "custom": {"name": "sql"}}}, {}),
+    ({"tool_choice": {"type": "custom", "custom": {}}}, {}),
     (
         {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
         {"tool_choice": "required"},
@@ -265,8 +266,14 @@ TOOLS: list[tuple[dict[str, Any], Tool | Opaque]] = [
     ),
     (
         {"type": "custom", "custom": {"name": "sql"}},
-        Opaque(wire="openai_chat", data={"type": "custom", "custom": {"name": "sql"}}),
+        Tool(
+            name="sql",
+            parameters=INPUT,
+            extra={"openai_chat.verbatim": {"tool": {"type": "custom", "custom": {"name": "sql"}}}},
+        ),
     ),
+    ({"type": "web"}, Opaque(wire="openai_chat", data={"type": "web"})),
+    ({"type": "custom"}, Opaque(wire="openai_chat", data={"type": "custom"})),
 ]
 
 
@@ -384,7 +391,7 @@ ASSISTANT: list[tuple[dict[str, Any], tuple[Part, ...]]] = [
                 id="c",
                 name="sql",
                 arguments={"input": "select 1"},
-                extra={"openai_chat": {"type": "custom", "x": 1}},
+                extra={"openai_chat.verbatim": {"type": "custom"}, "openai_chat": {"x": 1}},
             ),
         ),
     ),
@@ -996,11 +1003,14 @@ MIRRORED: list[Part] = [
     Opaque(wire="openai_chat", data={"type": "reference", "reference_ids": [3]}),
     Opaque(wire="openai_chat", data={"content": []}),
     Opaque(wire="openai_chat", data={"audio": {"id": "a", "data": "UklG"}}),
-    ToolCall(id="c", name="sql", arguments={"input": "select 1"}, extra={"openai_chat": {"type": "custom"}}),
+    ToolCall(id="c", name="sql", arguments={"input": "select 1"}, extra={"openai_chat.verbatim": {"type": "custom"}}),
     ToolCall(id="c", name="now", extra={"openai_chat": {"extra_content": {"google": {"thought_signature": "x"}}}}),
     ToolCall(id="c", name="now", extra={"openai_chat": {"x": 1, "function": {"y": 2}}}),
     ToolCall(
-        id="c", name="sql", arguments={"input": ""}, extra={"openai_chat": {"type": "custom", "custom": {"y": 2}}}
+        id="c",
+        name="sql",
+        arguments={"input": ""},
+        extra={"openai_chat.verbatim": {"type": "custom"}, "openai_chat": {"custom": {"y": 2}}},
     ),
 ]
 

@@ -1,8 +1,49 @@
-"""Reads the text inside `{"input": "…"}` while the JSON arrives, for tools that take free text."""
+"""Tools that take free text, as functions with one argument: `{"input": "…"}`.
+
+The text inside is read while the JSON arrives.
+"""
 
 import re
 
 import msgspec
+
+from dragoman.events import arguments_text
+from dragoman.types import JsonObject, ToolCall
+
+INPUT: JsonObject = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""The parameters of the function for such a tool."""
+GRAMMAR_CHANGED = "its grammar is only in the description"
+"""What such a tool loses as a function, if it has a grammar."""
+
+
+def input_description(description: object, grammar: JsonObject | None, /) -> str | None:
+    """The description of such a function; a grammar (`syntax`, `definition`) stands at its end.
+
+    >>> input_description("Query.", {"syntax": "regex", "definition": "a+"})
+    'Query.\\n\\nThe input must satisfy this regex grammar:\\na+'
+    """
+    texts = [description] if isinstance(description, str) and description else []
+    if grammar is not None:
+        syntax, definition = grammar.get("syntax", "lark"), grammar.get("definition", "")
+        texts.append(f"The input must satisfy this {syntax} grammar:\n{definition}")
+    return "\n\n".join(texts) or None
+
+
+def input_text(call: ToolCall, /) -> str:
+    """The free text of a call. A model may use another name for the one argument, or several.
+
+    >>> input_text(ToolCall(id="call_1", name="sql", arguments={"query": "select 1"}))
+    'select 1'
+    """
+    values = [*call.arguments.values()]
+    value = call.arguments.get("input", values[0] if len(values) == 1 else "" if not values else None)
+    return value if isinstance(value, str) else arguments_text(call)
+
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _HEAD_SO_FAR = re.compile(r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?')

@@ -29,10 +29,11 @@ from dragoman.wires.common.options import (
     tools_and_choice,
     why_not_strict,
 )
+from dragoman.wires.openai_chat.custom_tools import as_functions, custom_names
 from dragoman.wires.openai_chat.messages import encode_messages
 from dragoman.wires.openai_chat.parts import encode_tool
 from dragoman.wires.openai_chat.plain import encode_plain
-from dragoman.wires.openai_chat.schema import NAME, OWN_TIERS, RARE_FIELDS, REASONING_OPTIONS, SAME_CONCEPT
+from dragoman.wires.openai_chat.schema import CUSTOM, NAME, OWN_TIERS, RARE_FIELDS, REASONING_OPTIONS, SAME_CONCEPT
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
@@ -44,6 +45,8 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
     if (messages := encode_plain(request)) is not None:
         return post_request(target, PATH, {"model": target.model, "messages": messages}, None)
+    if not target.quirks.client_tools and request.tools:
+        request = as_functions(request)
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
     stream_options = extra.pop("stream_options", None)
@@ -71,7 +74,8 @@ def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObj
 def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
     if not request.tools and request.tool_choice is None:
         return {}
-    tools, choice = tools_and_choice(request, target, notes, _named_choice)
+    customs = custom_names(request.tools)
+    tools, choice = tools_and_choice(request, target, notes, lambda name: _named_choice(name, customs))
     if not tools:
         return {}
     parallel = parallel_tool_calls(request, target, notes)
@@ -81,8 +85,9 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> J
     }
 
 
-def _named_choice(name: str) -> JsonObject:
-    return {"type": "function", "function": {"name": name}}
+def _named_choice(name: str, customs: frozenset[str]) -> JsonObject:
+    kind = CUSTOM if name in customs else "function"
+    return {"type": kind, kind: {"name": name}}
 
 
 def _with_valid_strict(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> Tool | Opaque:

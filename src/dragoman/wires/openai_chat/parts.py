@@ -26,10 +26,14 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
+from dragoman.wires.common.raw_input import input_text
 from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.openai_chat.custom_tools import decode_custom_tool
 from dragoman.wires.openai_chat.schema import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
+    COVERED,
+    CUSTOM,
     FUNCTION_CALL,
     NAME,
     REASONING_FIELDS,
@@ -168,9 +172,10 @@ def image_url(image: Image) -> str:
 
 def encode_call(call: ToolCall) -> JsonObject:
     """A tool call, with the provider's original text of the arguments."""
-    extra = {key: value for key, value in wire_extra(call.extra, NAME).items() if key != FUNCTION_CALL}
-    if extra.get("type") == "custom":
-        field, inner = "custom", {"name": call.name, "input": call.arguments.get("input", "")}
+    own = {**wire_extra(call.extra, COVERED), **wire_extra(call.extra, NAME)} if call.extra else {}
+    extra = {key: value for key, value in own.items() if key != FUNCTION_CALL}
+    if extra.get("type") == CUSTOM:
+        field, inner = CUSTOM, {"name": call.name, "input": input_text(call)}
     else:
         field, inner = "function", {"name": call.name, "arguments": arguments_text(call)}
     return {"id": call.id, "type": field, **extra, field: {**inner, **wire_extra(extra, field)}}
@@ -192,8 +197,8 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     id, extra = str(data.get("id") or ""), call_rest(data)
     if is_object(custom := data.get("custom")):
         arguments = {"input": custom.get("input", "")}
-        extra = {"type": "custom", **extra}
-        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=arguments, extra={NAME: extra})
+        own = {COVERED: {"type": CUSTOM}, **make_extra(NAME, extra)}
+        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=arguments, extra=own)
     call = decode_function(data.get("function"), f"{where}.function")
     return msgspec.structs.replace(call, id=id, extra=make_extra(NAME, extra))
 
@@ -313,6 +318,8 @@ def encode_tool(tool: Tool | Opaque) -> JsonObject:
     """The definition of a tool."""
     if isinstance(tool, Opaque):
         return tool.data
+    if is_object(own := wire_extra(tool.extra, COVERED).get("tool")):
+        return own
     function = without_none(
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters, "strict": tool.strict}
     )
@@ -325,9 +332,9 @@ def _outer(extra: JsonObject) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The inverse of `encode_tool`; tools that are not functions become `Opaque`."""
+    """The inverse of `encode_tool`; tools that the server runs become `Opaque`."""
     if "function" not in data:
-        return Opaque(wire=NAME, data=data)
+        return decode_custom_tool(data, where) or Opaque(wire=NAME, data=data)
     tool = decode_definition(data["function"], f"{where}.function")
     outer = {key: value for key, value in data.items() if key not in ("type", "function")}
     return msgspec.structs.replace(tool, extra=make_extra(NAME, {**outer, **wire_extra(tool.extra, NAME)}))

@@ -7,9 +7,14 @@ from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
 from dragoman.types.requests import RARE_OPTIONS
+from dragoman.wires.common.extra import VERBATIM
 from dragoman.wires.common.json import whole_number, without_none
 
 NAME = "openai_chat"
+COVERED = NAME + VERBATIM
+"""The key of the `extra` of a tool or call with what its other fields also say."""
+CUSTOM = "custom"
+"""The type of a tool that takes free text, and the member of its definition and calls."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
 PROMPT_FILTERS, FILTERS = "prompt_filter_results", "content_filter_results"

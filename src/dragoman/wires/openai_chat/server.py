@@ -54,6 +54,7 @@ from dragoman.wires.common.request_body import (
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.openai_chat.custom_tools import custom_names, restore
 from dragoman.wires.openai_chat.parts import (
     decode_call,
     decode_definition,
@@ -134,11 +135,12 @@ class OpenAIChatServer:
             raise missing_field("messages")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         choices: list[JsonObject] = []
+        customs = frozenset[str]() if request is None or not request.tools else custom_names(request.tools)
         citations: JsonObject = {}
         for index, choice in enumerate(response.choices):
-            encoded, extra = _encode_choice(index, choice)
+            encoded, extra = _encode_choice(index, choice, customs)
             choices.append(encoded)
             citations = citations or {key: extra[key] for key in CITATIONS if key in extra}
         body = {
@@ -175,9 +177,11 @@ def is_within(value: float | None, most: float) -> bool:
     return value is None or 0 <= value <= most
 
 
-def _encode_choice(index: int, choice: Choice) -> tuple[JsonObject, JsonObject]:
+def _encode_choice(index: int, choice: Choice, customs: frozenset[str]) -> tuple[JsonObject, JsonObject]:
     """A choice, and the fields of its texts that do not belong into it."""
     parts = [part for part in choice.message.parts if is_supported(part)]
+    if customs:
+        parts = [part for each in parts if is_supported(part := restore(each, customs))]
     message = encode_assistant(parts, REASONING_FIELDS[0])
     extra = text_extra(parts)
     if "annotations" in extra:
@@ -412,7 +416,7 @@ def _decode_choice(choice: str | JsonObject | None) -> str | None:
     match choice:
         case str():
             return _CHOICES.get(choice)
-        case {"function": {"name": str(name)}}:
+        case {"function": {"name": str(name)}} | {"custom": {"name": str(name)}}:
             return name
         case {"allowed_tools": {"mode": str(mode)}}:
             return _CHOICES.get(mode)

@@ -26,6 +26,8 @@ from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.options import finish_word, tier_word
+from dragoman.wires.common.raw_input import CallWriter, input_text
+from dragoman.wires.openai_chat.custom_tools import custom_names, restore
 from dragoman.wires.openai_chat.parts import (
     encode_assistant,
     encode_call,
@@ -37,6 +39,8 @@ from dragoman.wires.openai_chat.parts import (
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     CLIENT_FINISH_REASONS,
+    COVERED,
+    CUSTOM,
     FILTERS,
     FINISH_REASON_TO_WIRE,
     FUNCTION_CALL,
@@ -61,9 +65,12 @@ class ChatStreamEncoder:
         self._templates: dict[int, list[bytes]] = {}
         self._calls = 0
         self._started: dict[int, int] = {}
+        """The index of a call whose fragments are written, by the index of its part."""
         self._known: dict[int, JsonObject] = {}
         """The fields that were sent at the start of a call."""
-        """The index of a call whose fragments are written, by the index of its part."""
+        self._customs = custom_names(request.tools) if request.tools else frozenset[str]()
+        self._inputs: dict[int, CallWriter] = {}
+        """The free text of calls of custom tools, by the index of their part."""
         self._streamed: set[int] = set()
         self._is_refused = False
 
@@ -72,6 +79,8 @@ class ChatStreamEncoder:
             case PartDelta():
                 self._streamed.add(event.index)
                 return encode_json(event.text).join(self._template(event.index))
+            case CallDelta() if event.index in self._inputs:
+                return self._input(event.index, self._inputs[event.index].read(event.text))
             case CallDelta():
                 delta = {"index": self._started[event.index], "function": {"arguments": event.text}}
                 return self._chunk({"tool_calls": [delta]})
@@ -109,7 +118,7 @@ class ChatStreamEncoder:
         return encode_sse(encode_json({**self._head, "choices": [choice], **more}))
 
     def _ended(self, event: PartEnded) -> bytes:
-        part = event.part
+        part = restore(event.part, self._customs) if self._customs else event.part
         if not is_supported(part):
             return b""
         match part:
@@ -129,8 +138,12 @@ class ChatStreamEncoder:
                 return self._chunk(part.data if is_message_field(part) else {"content": [part.data]})
 
     def _call_started(self, event: PartStarted, id: str, name: str) -> bytes:
-        call = encode_call(ToolCall(id=id, name=name, extra=event.extra))
-        call["function"]["arguments"] = ""
+        if name in self._customs:
+            self._inputs[event.index] = CallWriter(raw=True)
+            call = encode_call(ToolCall(id=id, name=name, extra={**event.extra, COVERED: {"type": CUSTOM}}))
+        else:
+            call = encode_call(ToolCall(id=id, name=name, extra=event.extra))
+            call["function"]["arguments"] = ""
         self._started[event.index] = self._calls
         self._known[event.index] = wire_extra(event.extra, NAME)
         self._calls += 1
@@ -140,7 +153,13 @@ class ChatStreamEncoder:
         """The chunk with fields of a call that came after its start, such as a signature."""
         known = self._known[index]
         late = {key: value for key, value in wire_extra(call.extra, NAME).items() if known.get(key) != value}
-        return self._chunk({"tool_calls": [{"index": self._started[index], **late}]}) if late else b""
+        writer = self._inputs.pop(index, None)
+        rest = b"" if writer is None else self._input(index, writer.rest(input_text(call)))
+        return rest + (self._chunk({"tool_calls": [{"index": self._started[index], **late}]}) if late else b"")
+
+    def _input(self, index: int, text: str) -> bytes:
+        """A piece of the free text of a call."""
+        return self._chunk({"tool_calls": [{"index": self._started[index], CUSTOM: {"input": text}}]}) if text else b""
 
     def _text_ended(self, index: int, part: Text | Thinking) -> bytes:
         """The chunk with what is known only at the end: details, citations, and text that came without deltas."""
@@ -175,7 +194,7 @@ class ChatStreamEncoder:
 
     def _other(self, index: int, choice: Choice) -> bytes:
         """A choice after the first: it is known as a whole, so it has one chunk, and one for its end."""
-        parts = [part for part in choice.message.parts if is_supported(part)]
+        parts = [part for each in choice.message.parts if is_supported(part := restore(each, self._customs))]
         message = encode_assistant(parts, REASONING_FIELDS[0])
         for position, call in enumerate(message.get("tool_calls", ())):
             call["index"] = position

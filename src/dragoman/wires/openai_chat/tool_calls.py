@@ -7,7 +7,9 @@ from dragoman.events import Assembler
 from dragoman.types import JsonObject
 from dragoman.wires.common.json import convert_tolerantly, encode_json
 from dragoman.wires.openai_chat.parts import call_rest
-from dragoman.wires.openai_chat.schema import NAME, ChatFunctionCall, ChatToolCall
+from dragoman.wires.openai_chat.schema import COVERED, CUSTOM, NAME, ChatFunctionCall, ChatToolCall
+
+_INPUT_HEAD = '{"input":"'
 
 
 class ToolCallJoiner:
@@ -21,7 +23,8 @@ class ToolCallJoiner:
         self._ids: list[str] = []
         self._names: list[str] = []
         self._slots: dict[int, int] = {}
-        self._inputs: dict[int, list[str]] = {}
+        self._inputs: set[int] = set()
+        """The calls with free text. It is written as the argument `input`, so that its pieces go out as they come."""
         self._rests: dict[int, JsonObject] = {}
         self._ended: dict[int, str] = {}
         """The arguments of calls that have ended."""
@@ -43,8 +46,9 @@ class ToolCallJoiner:
             rest = {}
         self._out.add_call_fragment(slot, id=id, name=name, text=text)
         if custom is not None:
-            self._inputs.setdefault(slot, []).append(custom.input or "")
-            self._out.count_characters(len(custom.input or ""))
+            head = "" if slot in self._inputs else _INPUT_HEAD
+            self._inputs.add(slot)
+            self._out.add_call_fragment(slot, text=head + encode_json(custom.input or "").decode()[1:-1])
         if rest:
             self._out.count_characters(len(encode_json(rest)))
             self._rests.setdefault(slot, {}).update(rest)
@@ -55,10 +59,9 @@ class ToolCallJoiner:
 
         Free text has no closing brace, so the last call with free text counts as the one that was cut.
         """
-        for slot, pieces in self._inputs.items():
-            text = encode_json({"input": "".join(pieces)}).decode()
-            self._out.add_call_fragment(slot, text=text[:-1] if cut and slot == len(self._ids) - 1 else text)
-            self._out.add_extra(slot, NAME, {"type": "custom"})
+        for slot in self._inputs:
+            self._out.add_call_fragment(slot, text='"' if cut and slot == len(self._ids) - 1 else '"}')
+            self._out.add_extra(slot, COVERED, {"type": CUSTOM})
         for slot, rest in self._rests.items():
             self._out.add_extra(slot, NAME, rest)
 

@@ -1,10 +1,10 @@
 """Tools that the client runs, as functions for other wires, and calls of them as the client knows them.
 
 The Responses API has tools besides functions that the provider only describes to the model: a `custom` tool takes free
-text, a `namespace` groups tools, and `shell`, `local_shell`, `apply_patch` and a `tool_search` of the client have a
-schema that models of OpenAI know. Each becomes a `Tool` that any wire can offer. Its definition stays in `extra`, so
-that this wire sends it unchanged. A `ToolCall` of such a tool has the arguments of that function; `encode_call` turns
-them into the item of the tool.
+text, a `namespace` groups tools, and `shell`, `local_shell`, `apply_patch`, `computer` and a `tool_search` of the
+client have a schema that models of OpenAI know. Each becomes a `Tool` that any wire can offer. Its definition stays in
+`extra`, so that this wire sends it unchanged. A `ToolCall` of such a tool has the arguments of that function;
+`encode_call` turns them into the item of the tool.
 
 A tool may also be defined inside the input, by an `additional_tools` item or the output of a tool search. It is then
 `loaded`: other wires offer it with the others, this wire finds it in the input.
@@ -18,9 +18,23 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.events import arguments_text, parse_history_arguments
-from dragoman.types import JsonObject, Message, Opaque, Part, Request, Tool, ToolCall, ToolResult, is_list, is_object
+from dragoman.types import (
+    Image,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Tool,
+    ToolCall,
+    ToolResult,
+    is_list,
+    is_object,
+)
+from dragoman.types.data_urls import is_data_url
 from dragoman.wires.common.extra import CHANGED, VERBATIM, make_extra, wire_extra
 from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description, input_text
 from dragoman.wires.common.request_body import invalid_field, missing_field
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME, is_own_item_id
 
@@ -48,11 +62,31 @@ class _Kind(msgspec.Struct, frozen=True, kw_only=True):
     parameters: JsonObject
     payload: str
     """The member of a call that has the arguments."""
+    argument: str = ""
+    """The one argument that is the payload; "" if all of them are."""
     fixed: JsonObject = {}
     """Members that each payload has."""
     members: JsonObject = {}
     """Members that each call has."""
 
+
+_POINT = _object(["x", "y"], x=_COUNT, y=_COUNT)
+_ACTION = _object(
+    ["type"],
+    type={
+        "type": "string",
+        "enum": ["click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"],
+    },
+    x={**_COUNT, "description": "For click, double_click, move and scroll: pixels from the left."},
+    y={**_COUNT, "description": "For the same: pixels from the top."},
+    button={"type": "string", "enum": ["left", "right", "wheel", "back", "forward"], "description": "For click."},
+    path={"type": "array", "items": _POINT, "description": "For drag."},
+    scroll_x={**_COUNT, "description": "For scroll: the horizontal distance."},
+    scroll_y={**_COUNT, "description": "For scroll: the vertical distance."},
+    keys={"type": "array", "items": _TEXT, "description": "For keypress; else the keys that are held."},
+    text={**_TEXT, "description": "For type."},
+)
+_COMPUTER = "Use a computer by mouse and keyboard. The result is a screenshot."
 
 _KINDS: dict[str, _Kind] = {
     "local_shell": _Kind(
@@ -101,20 +135,30 @@ _KINDS: dict[str, _Kind] = {
         payload="arguments",
         members={"execution": "client"},
     ),
+    "computer": _Kind(
+        call="computer_call",
+        description=f"{_COMPUTER} The actions are done in order.",
+        parameters=_object(["actions"], actions={"type": "array", "items": _ACTION}),
+        payload="actions",
+        argument="actions",
+        members={"pending_safety_checks": [], "status": "completed"},
+    ),
+    "computer_use_preview": _Kind(
+        call="computer_call",
+        description=_COMPUTER,
+        parameters=_ACTION,
+        payload="action",
+        members={"pending_safety_checks": [], "status": "completed"},
+    ),
 }
 """By type of tool. The schemas are those of the items in the API's reference (2026-11)."""
-_KIND_OF_CALL = {kind.call: (tool, kind) for tool, kind in _KINDS.items()}
-CLIENT_CALLS = frozenset({"function_call", CUSTOM, *_KIND_OF_CALL})
+_TOOLS_OF_CALL: dict[str, list[str]] = {}
+"""The tools that a type of call may be of."""
+for _tool, _kind in _KINDS.items():
+    _TOOLS_OF_CALL.setdefault(_kind.call, []).append(_tool)
+CLIENT_CALLS = frozenset({"function_call", CUSTOM, *_TOOLS_OF_CALL})
 """The types of calls that a client answers."""
 _OUTPUTS = {f"{kind.call}_output" for kind in _KINDS.values()} - {"tool_search_call_output"} | {"tool_search_output"}
-
-INPUT: JsonObject = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
-"""The parameters of the function for a custom tool."""
 
 
 def function_name(namespace: str | None, name: str) -> str:
@@ -159,20 +203,21 @@ def _custom(data: JsonObject, where: str) -> Tool:
     name, description, format = data.get("name"), data.get("description"), data.get("format")
     if not isinstance(name, str):
         raise missing_field(f"{where}.name")
-    texts = [description] if isinstance(description, str) and description else []
     covered: JsonObject = {"tool": data}
-    if is_object(format) and format.get("type") == "grammar":
-        syntax, definition = format.get("syntax", "lark"), format.get("definition", "")
-        texts.append(f"The input must satisfy this {syntax} grammar:\n{definition}")
-        covered[CHANGED] = "its grammar is only in the description"
-    return Tool(name=name, description="\n\n".join(texts) or None, parameters=INPUT, extra={COVERED: covered})
+    grammar = format if is_object(format) and format.get("type") == "grammar" else None
+    if grammar is not None:
+        covered[CHANGED] = GRAMMAR_CHANGED
+    text = input_description(description, grammar)
+    return Tool(name=name, description=text, parameters=INPUT, extra={COVERED: covered})
 
 
 def _special(data: JsonObject, kind: _Kind) -> Tool:
     own, parameters = data.get("description"), data.get("parameters")
+    width, height = data.get("display_width"), data.get("display_height")
+    screen = f" The screen has {width} x {height} pixels." if width and height else ""
     return Tool(
         name=str(data["type"]),
-        description=own if isinstance(own, str) else kind.description,
+        description=own if isinstance(own, str) else kind.description + screen,
         parameters=parameters if is_object(parameters) else kind.parameters,
         extra={COVERED: {"tool": data}},
     )
@@ -297,7 +342,7 @@ def _identity(own: JsonObject) -> tuple[object, object]:
 def is_client_call(item: JsonObject) -> bool:
     """Whether an item is a call of a special tool that the client runs."""
     kind = item.get("type")
-    return isinstance(kind, str) and kind in _KIND_OF_CALL and _is_run_by_client(item) and bool(_call_id(item))
+    return isinstance(kind, str) and kind in _TOOLS_OF_CALL and _is_run_by_client(item) and bool(_call_id(item))
 
 
 def _call_id(item: JsonObject) -> str:
@@ -307,9 +352,15 @@ def _call_id(item: JsonObject) -> str:
 
 def decode_client_call(item: JsonObject) -> ToolCall:
     """The call of a special tool, with the arguments of its function."""
-    name, kind = _KIND_OF_CALL[str(item["type"])]
+    tools = _TOOLS_OF_CALL[str(item["type"])]
+    name = next((tool for tool in tools if item.get(_KINDS[tool].payload) is not None), tools[0])
+    kind = _KINDS[name]
     payload = item.get(kind.payload)
-    if isinstance(payload, str):
+    arguments: JsonObject
+    raw: str | None
+    if kind.argument:
+        arguments, raw = {kind.argument: payload}, None
+    elif isinstance(payload, str):
         arguments, raw = parse_history_arguments(payload)
     else:
         members = payload.items() if is_object(payload) else ()
@@ -335,21 +386,22 @@ def encode_call(call: ToolCall) -> JsonObject:
     """The item of a call, with the provider's original text of the arguments."""
     extra = {**wire_extra(call.extra, COVERED), **wire_extra(call.extra, NAME)}
     kind = str(extra.pop("type", "function_call"))
-    if kind in _KIND_OF_CALL:
-        _, special = _KIND_OF_CALL[kind]
+    if kind in _TOOLS_OF_CALL:
+        special = _KINDS[call.name if call.name in _TOOLS_OF_CALL[kind] else _TOOLS_OF_CALL[kind][0]]
         item = wire_extra(extra, "item") or {"call_id": "", **special.members}
         id = {"call_id" if "call_id" in item else "id": call.id}
-        return {"type": kind, **item, **id, special.payload: {**special.fixed, **call.arguments}}
+        return {"type": kind, **item, **id, special.payload: _payload(call, special)}
     if kind == CUSTOM:
-        return {"type": kind, "call_id": call.id, "name": call.name, "input": custom_input(call), **extra}
+        return {"type": kind, "call_id": call.id, "name": call.name, "input": input_text(call), **extra}
     return {"type": kind, "call_id": call.id, "name": call.name, "arguments": arguments_text(call), **extra}
 
 
-def custom_input(call: ToolCall) -> str:
-    """The input of a custom tool. A model may use another name for the one argument, or several."""
-    values = [*call.arguments.values()]
-    value = call.arguments.get("input", values[0] if len(values) == 1 else "" if not values else None)
-    return value if isinstance(value, str) else arguments_text(call)
+def _payload(call: ToolCall, kind: _Kind) -> object:
+    if not kind.argument:
+        return {**kind.fixed, **call.arguments}
+    # A model may write one action in place of the list.
+    value = call.arguments.get(kind.argument, call.arguments)
+    return value if is_list(value) else [value]
 
 
 class OfferedTools:
@@ -397,7 +449,9 @@ def decode_client_output(item: JsonObject, names: Mapping[str, str]) -> ToolResu
     if item["type"] == "tool_search_output":
         found = ", ".join(_found_names(item.get("tools"))) or "none"
         output = f"Tools that can be called now: {found}"
-    content = output if isinstance(output, str) else encode_json(output).decode() if output else ""
+    content: Any = output if isinstance(output, str) else encode_json(output).decode() if output else ""
+    if is_object(output) and isinstance(url := output.get("image_url"), str):
+        content = (_screenshot(url),)
     failed = item.get("status") == "failed"
     return ToolResult(
         id=id,
@@ -406,6 +460,13 @@ def decode_client_output(item: JsonObject, names: Mapping[str, str]) -> ToolResu
         is_error=failed,
         extra={COVERED: {"item": item}},
     )
+
+
+def _screenshot(url: str) -> Image:
+    try:
+        return Image.from_data_url(url) if is_data_url(url) else Image(url=url)
+    except ValueError as error:
+        raise invalid_field("output.image_url", str(error)) from error
 
 
 def _found_names(tools: object) -> Iterable[str]:

@@ -320,7 +320,7 @@ def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObj
             return name, {}, {"tool_choice": choice}
         case {"type": "function", "name": str(name)}:
             return name, {}, {}
-        case {"type": "shell" | "local_shell" | "apply_patch" as name}:
+        case {"type": "shell" | "local_shell" | "apply_patch" | "computer" | "computer_use_preview" as name}:
             return name, {}, {"tool_choice": choice}
         case {"type": "allowed_tools", "mode": str(mode)} if mode in _CHOICES:
             return mode, {"tool_choice": choice}, {}

@@ -49,6 +49,7 @@ _PREFIXES = {
     "image_generation_call": "ig",
     "local_shell_call": "lsh",
     "shell_call": "sh",
+    "computer_call": "cu",
     "apply_patch_call": "apc",
     "tool_search_call": "tsc",
 }
