@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError
 from dragoman.events import fold
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Quirks, Target
-from dragoman.types import Message, Request, Response, Text, assistant, user
+from dragoman.types import Message, Request, Response, Text, Thinking, assistant, system, user
 from dragoman.wires.openai_chat import encoder, plain
 from dragoman.wires.openai_chat.plain import decode_plain
 
@@ -118,6 +118,13 @@ REQUESTS = {
     "two parts": Request(messages=(user("hi", "ho"),)),
     "an empty text": Request(messages=(user(""), user("hi"))),
     "an answer": Request(messages=(user("hi"), assistant("ho"), user("hi"))),
+    "an answer at the end": Request(messages=(user("hi"), assistant("ho"))),
+    "answers only": Request(messages=(assistant("ho"), assistant("hi"))),
+    "an empty answer": Request(messages=(user("hi"), assistant(""), user("hi"), assistant(""))),
+    "an answer without parts": Request(messages=(user("hi"), assistant(), user("ho"))),
+    "an answer of two parts": Request(messages=(user("hi"), assistant("ho", "ho"), user("hi"))),
+    "thinking": Request(messages=(user("hi"), assistant(Thinking(text="Hm."), "ho"), user("hi"))),
+    "a system message": Request(messages=(system("Be brief."), user("hi"), system("Be kind."), user("ho"))),
     "extra of a part": Request(
         messages=(Message(role="user", parts=(Text(text="hi", extra={"openai_chat": {"a": 1}}),)),)
     ),
@@ -151,5 +158,5 @@ def test_both_ways_to_write_a_request_are_the_same_for_every_provider(
 def test_a_plain_request_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(encoder, "encode_messages")
     target = PROVIDERS["openai"].target("m")
-    for name in ("a text", "a system prompt", "two texts"):
+    for name in ("a text", "a system prompt", "two texts", "an answer", "an empty answer"):
         assert WIRE.client.encode_request(REQUESTS[name], target).body

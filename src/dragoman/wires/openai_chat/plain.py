@@ -19,18 +19,23 @@ _BODY = msgspec.json.Decoder(ChatChunk, strict=False)
 _NO_CHOICE = ChatChoice()
 _OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in ("messages", "system")))
 _NO_OPTIONS = _OPTIONS(Request())
+_ROLES = ("user", "assistant")
 
 
 def encode_plain(request: Request) -> list[JsonObject] | None:
-    """The messages of a request without options, if each is one text of the user: they need no repair. Else None."""
+    """The messages of a request without options, if each is one text of the user or of the model. Else None.
+
+    Such a history needs no repair, and every target takes it as it is.
+    """
     if _OPTIONS(request) != _NO_OPTIONS or not (request.system is None or type(request.system) is str):
         return None
     messages: list[JsonObject] = [] if request.system is None else [{"role": "system", "content": request.system}]
     for message in request.messages:
         part = message.parts[0] if len(message.parts) == 1 else None
-        if message.role != "user" or type(part) is not Text or part.extra or message.extra:
+        role = message.role
+        if role not in _ROLES or type(part) is not Text or part.extra or message.extra:
             return None
-        messages.append({"role": "user", "content": part.text})
+        messages.append({"role": role, "content": part.text})
     return messages
 
 
