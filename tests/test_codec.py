@@ -36,6 +36,7 @@ DEFINITIONS: dict[str, Any] = {
             {"name": "tide", "description": "Tide height", "parametersJsonSchema": PARAMETERS},
         ]
     },
+    "google_interactions": {"type": "function", **FUNCTION},
     "bedrock": {"toolSpec": {"name": "tide", "description": "Tide height", "inputSchema": {"json": PARAMETERS}}},
     "native": {"type": "function", "function": FUNCTION},
 }
@@ -50,6 +51,13 @@ RESULTS: dict[str, Any] = {
     "google": {
         "role": "user",
         "parts": [{"functionResponse": {"name": "tide", "response": {"error": "no such port"}}}],
+    },
+    "google_interactions": {
+        "type": "function_result",
+        "call_id": "call_1",
+        "name": "tide",
+        "result": "no such port",
+        "is_error": True,
     },
     "bedrock": {
         "role": "user",
@@ -91,6 +99,7 @@ BODIES: dict[str, Any] = {
             }
         ]
     },
+    "google_interactions": {"status": "requires_action", "steps": [{"type": "function_call", "id": "call_1", **CALL}]},
     "bedrock": {
         "output": {
             "message": {"content": [{"toolUse": {"toolUseId": "call_1", "name": "tide", "input": {"port": "Brest"}}}]}
@@ -107,6 +116,10 @@ SILENT: dict[str, Any] = {
     "anthropic": {"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn"},
     "ollama": {"message": {"content": "hi"}, "done": True},
     "google": {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]},
+    "google_interactions": {
+        "status": "completed",
+        "steps": [{"type": "model_output", "content": [{"type": "text", "text": "hi"}]}],
+    },
     "bedrock": {"output": {"message": {"content": [{"text": "hi"}]}}, "stopReason": "end_turn"},
     "native": {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]},
 }

@@ -24,6 +24,7 @@ HOME = {
     "anthropic": "anthropic",
     "bedrock": "bedrock",
     "google": "google",
+    "google_interactions": "google-interactions",
     "ollama": "ollama",
     "openai_chat": "openai",
     "openai_responses": "openai-responses",

@@ -43,6 +43,7 @@ END_MARKERS = {
     "anthropic": (b"event: message_stop", b'"stop_reason":"end_turn"'),
     "bedrock": (b"messageStop", b'"stopReason":"end_turn"'),
     "google": (b'"finishReason"',),
+    "google_interactions": (b"event: interaction.completed", b'"status":"completed"'),
     "native": (b"data: [DONE]", b'"finish_reason":"stop"'),
     "ollama": (b'"done":true',),
     "openai_chat": (b"data: [DONE]", b'"finish_reason":"stop"'),

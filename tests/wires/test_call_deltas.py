@@ -19,7 +19,7 @@ from dragoman.types import Finish, Notice, Request, Response, Text, Tool, ToolCa
 from tests.support.wires.laws import Profile, read, responses
 from tests.wires.test_laws import PROFILES
 
-STREAMING = ("anthropic", "bedrock", "openai_chat", "openai_responses")
+STREAMING = ("anthropic", "bedrock", "google_interactions", "openai_chat", "openai_responses")
 """The dialects that have fragments of calls; the clients of the others expect whole calls."""
 
 

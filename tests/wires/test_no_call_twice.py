@@ -21,7 +21,16 @@ RESPONSE = Response(
     finish=Finish(reason="tool_calls"),
     usage=Usage(input=3, output=4),
 )
-WITH_IDS = ("anthropic", "bedrock", "google", "native", "ollama", "openai_chat", "openai_responses")
+WITH_IDS = (
+    "anthropic",
+    "bedrock",
+    "google",
+    "google_interactions",
+    "native",
+    "ollama",
+    "openai_chat",
+    "openai_responses",
+)
 
 
 def frames(dialect: str, size: int) -> list[bytes]:

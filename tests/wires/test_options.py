@@ -44,6 +44,7 @@ SENT: dict[str, dict[str, Any]] = {
         "n": {"generationConfig": {"maxOutputTokens": 50, "candidateCount": 2}},
         "service_tier": {"serviceTier": "priority"},
     },
+    "google_interactions": {"service_tier": {"service_tier": "priority"}},
     "ollama": {
         "frequency_penalty": {"options": {"num_predict": 50, "frequency_penalty": 0.5}},
         "presence_penalty": {"options": {"num_predict": 50, "presence_penalty": -0.5}},
@@ -132,6 +133,8 @@ def test_strict_refuses_a_target_that_lacks_an_option() -> None:
         ("anthropic", "flex", None, [("dropped", "service_tier")]),
         ("google", "default", "standard", []),
         ("google", "auto", None, []),
+        ("google_interactions", "default", "standard", []),
+        ("google_interactions", "scale", None, [("dropped", "service_tier")]),
         ("bedrock", "standard", {"type": "default"}, []),
         ("bedrock", "scale", None, [("dropped", "service_tier")]),
     ],
@@ -195,6 +198,7 @@ DECODED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"logprobs": True, "top_logprobs": 3, "options": {"frequency_penalty": 0.5, "presence_penalty": -0.5}},
         {"logprobs": True, "top_logprobs": 3, "frequency_penalty": 0.5, "presence_penalty": -0.5},
     ),
+    "google_interactions": ("/v1beta/interactions", {"service_tier": "flex"}, {"service_tier": "flex"}),
     "bedrock": ("/model/m/converse", {"serviceTier": {"type": "flex"}}, {"service_tier": "flex"}),
 }
 

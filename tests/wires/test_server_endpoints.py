@@ -325,7 +325,10 @@ def answered(*parts: Any, id: str = "resp_1") -> Response:
 
 
 def test_only_what_remembers_has_a_memory() -> None:
-    assert [name for name in NAMES if wires.get(name).stored_conversations] == ["openai_responses"]
+    assert [name for name in NAMES if wires.get(name).stored_conversations] == [
+        "google_interactions",
+        "openai_responses",
+    ]
 
 
 def test_an_answer_is_kept_unless_that_is_not_wanted() -> None:

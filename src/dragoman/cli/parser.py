@@ -4,7 +4,17 @@ from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormat
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-DIALECTS = ("openai_chat", "openai_responses", "anthropic", "google", "bedrock", "ollama", "native", "canonical")
+DIALECTS = (
+    "openai_chat",
+    "openai_responses",
+    "anthropic",
+    "google",
+    "google_interactions",
+    "bedrock",
+    "ollama",
+    "native",
+    "canonical",
+)
 SHELLS = ("bash", "zsh", "fish")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 

@@ -197,7 +197,8 @@ class RequestContext:
             return request
         previous = await self._load_response(id)
         if previous is None:
-            raise UnknownPreviousResponse(f"previous_response_id must be the id of a stored response, got {id[:200]!r}")
+            field = stored_conversations.FIELD
+            raise UnknownPreviousResponse(f"{field} must be the id of a stored response, got {id[:200]!r}")
         return stored_conversations.join(previous, request)
 
     async def _insert_items(self) -> Request:

@@ -26,6 +26,7 @@ PROVIDERS = {
     "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
     "google": "gcp.gemini",
+    "google-interactions": "gcp.gemini",
     "mistral": "mistral_ai",
     "openai-responses": "openai",
     "vertex": "gcp.vertex_ai",

@@ -20,6 +20,7 @@ from dragoman.wires.common.options import STANDARD_TIERS
 PRICE_NAMES = {
     "bedrock": "aws",
     "gemini": "google",
+    "google-interactions": "google",
     "moonshot": "moonshotai",
     "openai-chat": "openai",
     "openai-responses": "openai",

@@ -393,7 +393,18 @@ _RECORDS = (
 PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}
 PROVIDERS["openai-chat"] = replace(PROVIDERS["openai"], name="openai-chat", family="openai")
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
-OTHER_NAMES = {"openai": ("openai-chat", "openai-responses"), "google": ("gemini",)}
+PROVIDERS["google-interactions"] = replace(
+    PROVIDERS["google"],
+    name="google-interactions",
+    wire="google_interactions",
+    capabilities=replace(
+        PROVIDERS["google"].capabilities,
+        allowed_document_types=("application/pdf", "text/csv", "application/msword", "application/vnd.*"),
+    ),
+    quirks=Quirks(result_media=True),
+    family="google",
+)
+OTHER_NAMES = {"openai": ("openai-chat", "openai-responses"), "google": ("gemini", "google-interactions")}
 """The other records of a provider: the same account on another wire, or under another name."""
 _ACCOUNT = (
     "base_url",

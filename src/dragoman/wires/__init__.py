@@ -5,7 +5,16 @@ from importlib import import_module
 from dragoman.errors import SetupError
 from dragoman.wires.base import Wire
 
-NAMES = ("anthropic", "bedrock", "google", "native", "ollama", "openai_chat", "openai_responses")
+NAMES = (
+    "anthropic",
+    "bedrock",
+    "google",
+    "google_interactions",
+    "native",
+    "ollama",
+    "openai_chat",
+    "openai_responses",
+)
 _LOADED: dict[str, Wire] = {}
 
 

@@ -18,6 +18,7 @@ WIRES = {
     "anthropic": "anthropic",
     "converse": "bedrock",
     "google": "google",
+    "interactions": "google_interactions",
     "ollama": "ollama",
 }
 

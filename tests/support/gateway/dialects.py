@@ -17,7 +17,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, user
 
-BASES = {"bedrock": "", "google": "/v1beta", "ollama": "", "native": "/native/v1"}
+BASES = {"bedrock": "", "google": "/v1beta", "google_interactions": "/v1beta", "ollama": "", "native": "/native/v1"}
 
 
 def app_of(config: str = "", /) -> App:

@@ -69,6 +69,13 @@ _WORDS: dict[str, dict[FinishReason, str]] = {
     "anthropic": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "blocked": "refusal"},
     "bedrock": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "blocked": "content_filtered"},
     "google": {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "blocked": "SAFETY", "other": "OTHER"},
+    "google_interactions": {
+        "stop": "completed",
+        "length": "incomplete",
+        "tool_calls": "requires_action",
+        "blocked": "content_blocked",
+        "other": "cancelled",
+    },
     "native": {},
     "ollama": {"stop": "stop", "length": "length", "tool_calls": "stop"},
     "openai_chat": {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "blocked": "content_filter"},
@@ -103,13 +110,13 @@ def _without(*portions: str) -> Callable[[Response, Pair], Response]:
 
 def _zeros(response: Response, pair: Pair) -> Response:
     usage = response.usage
-    written = None if pair.client == "google" else usage.cache_write or 0
+    written = None if pair.client in ("google", "google_interactions") else usage.cache_write or 0
     usage = replace(usage, cache_read=usage.cache_read or 0, cache_write=written, reasoning=usage.reasoning or 0)
     return replace(response, usage=usage)
 
 
 def _default_tier(response: Response, pair: Pair) -> Response:
-    name = "standard" if pair.client in ("anthropic", "google") else "default"
+    name = "standard" if pair.client in ("anthropic", "google", "google_interactions") else "default"
     return replace(response, service_tier=response.service_tier or name)
 
 
@@ -166,8 +173,8 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "id of a stored response",
-        "clients of openai_responses can fetch it later, so the gateway makes its own",
-        client("openai_responses"),
+        "clients of openai_responses and google_interactions can fetch it later, so the gateway makes its own",
+        client("google_interactions", "openai_responses"),
         lambda response, _: replace(response, id=None),
         on_both=True,
     ),
@@ -197,7 +204,7 @@ ANSWERS: list[Difference[Response]] = [
         lambda pair: (
             "anthropic" in pair[:2]
             or "bedrock" in pair[:2]
-            or (pair.client == "openai_chat" and pair.provider in ("google", "openai_responses"))
+            or (pair.client == "openai_chat" and pair.provider in ("google", "google_interactions", "openai_responses"))
         ),
         _as_stop("other"),
     ),
@@ -215,8 +222,8 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "tokens written to a cache",
-        "google does not report them",
-        lambda pair: "google" in pair[:2] and "ollama" not in pair[:2],
+        "google and google_interactions do not report them",
+        lambda pair: either("google", "google_interactions")(pair) and "ollama" not in pair[:2],
         _without("cache_write"),
     ),
     Difference(
@@ -317,12 +324,12 @@ def _change_request(request: Request, change: Callable[[Part], Part | None]) -> 
 
 _LACKING = {
     "tool_choice": ("ollama",),
-    "parallel_tool_calls": ("bedrock", "google", "native", "ollama"),
+    "parallel_tool_calls": ("bedrock", "google", "google_interactions", "native", "ollama"),
     "stop": ("openai_responses",),
     "reasoning": ("bedrock",),
     "seed": ("anthropic", "bedrock", "native", "openai_responses"),
-    "top_k": ("bedrock", "native", "openai_chat", "openai_responses"),
-    "user": ("bedrock", "google", "native", "ollama"),
+    "top_k": ("bedrock", "google_interactions", "native", "openai_chat", "openai_responses"),
+    "user": ("bedrock", "google", "google_interactions", "native", "ollama"),
 }
 """Options, and the wires that have no field for them."""
 _NO_OPTIONS = Request()
@@ -378,7 +385,7 @@ REQUESTS: list[Difference[Request]] = [
     Difference(
         "budget as an effort",
         "the wire has names, so it is the nearest one",
-        provider("openai_chat", "openai_responses"),
+        provider("google_interactions", "openai_chat", "openai_responses"),
         _effort,
         "reasoning",
     ),
@@ -433,6 +440,8 @@ ERRORS: tuple[DragomanError, ...] = (
 """Errors that a provider may send instead of a response."""
 
 
+_CODES = {"google_interactions": "invalid_request", "native": "refused_by_provider"}
+"""By wire, the code of a request that a provider refuses."""
 BEFORE: list[Difference[DragomanError]] = [
     Difference(
         "AuthFailed",
@@ -448,10 +457,10 @@ BEFORE: list[Difference[DragomanError]] = [
     ),
     Difference(
         "BadRequest",
-        "OpenAI's dialects pass on the code of the provider, and native has one",
-        lambda pair: pair.provider == "native" and pair.client.startswith("openai"),
-        lambda error, _: (
-            BadRequest(error.message, code="refused_by_provider") if isinstance(error, BadRequest) else error
+        "OpenAI's dialects pass on the code of the provider; native and google_interactions have one",
+        lambda pair: pair.provider in _CODES and pair.client.startswith("openai"),
+        lambda error, pair: (
+            BadRequest(error.message, code=_CODES[pair.provider]) if isinstance(error, BadRequest) else error
         ),
     ),
 ]

@@ -54,6 +54,13 @@ STEPS: dict[str, tuple[Part, ...]] = {
         _call(1, "tide", google={"id": "call_1x", "thoughtSignature": "c2lnbmVk"}),
         _call(2, "depth", google={"id": "call_2x"}),
     ),
+    "google_interactions": (
+        Thinking(text="The tide, then the depth.", extra={"google_interactions": {"signature": "c2lnbmVk"}}),
+        TEXT,
+        _call(1, "tide"),
+        Thinking(text="", redacted=True, extra={"google_interactions": {"signature": "bW9yZQ=="}}),
+        _call(2, "depth"),
+    ),
     "openai_responses": (
         Thinking(text="The tide.", extra={"openai_responses": {"id": "rs_1", "encrypted_content": "ZW5jcnlwdGVk"}}),
         _call(1, "tide", openai_responses={"id": "fc_1"}),

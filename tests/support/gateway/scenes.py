@@ -41,6 +41,7 @@ SIGNED: dict[str, JsonObject] = {
     "anthropic": {"signature": "c2lnbmVk"},
     "bedrock": {"signature": "c2lnbmVk"},
     "google": {"thoughtSignature": "c2lnbmVk"},
+    "google_interactions": {"signature": "c2lnbmVk"},
     "openai_responses": {"id": "rs_1", "encrypted_content": "c2lnbmVk"},
 }
 """How a provider signs what its model thought, where it does."""

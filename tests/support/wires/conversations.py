@@ -28,6 +28,7 @@ CLIENTS: dict[str, Target] = {
     "anthropic": target("anthropic/claude-opus-4-8"),
     "bedrock": target("bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0"),
     "google": target("google/gemini-2.5-flash"),
+    "google_interactions": target("google-interactions/gemini-3-flash-preview"),
     "native": NATIVE,
     "ollama": target("ollama/llama3.3"),
     "openai_chat": target("openai/gpt-4.1"),

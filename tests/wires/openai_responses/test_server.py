@@ -644,7 +644,7 @@ APPROVAL = Opaque(wire=NAME, data={"type": "mcp_approval_request", "id": "mcpr_1
         (Finish(reason="tool_calls", raw="tool_use"), (BREST,), "completed", None),
         (Finish(reason="length", raw="MAX_TOKENS"), (), "incomplete", "max_output_tokens"),
         (Finish(reason="length", raw="max_messages"), (), "incomplete", "max_messages"),
-        (Finish(reason="length", raw="incomplete"), (), "incomplete", None),
+        (Finish(reason="length", raw="incomplete"), (), "incomplete", "max_output_tokens"),
         (Finish(reason="blocked", raw="completed"), (REFUSAL,), "completed", None),
         (Finish(reason="blocked", raw="SAFETY"), (), "incomplete", "content_filter"),
         (Finish(reason="pause", raw="completed"), (APPROVAL,), "completed", None),

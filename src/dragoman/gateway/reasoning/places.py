@@ -1,11 +1,11 @@
 """Where each dialect has a field that its clients send back unread: tags go there, and are found there.
 
-A dialect that marks thinking (Messages, Converse, Responses) has the tag of a thinking part in that part; the state of
-a call or a text is in an empty thinking part next to it. Clients of Google drop thinking and send back signatures, so
-the tag of a call, or of an empty text at the end, has the thinking before it, too. Clients of Chat Completions keep
-some of their fields, so the state is in two of them, and in the store for those that keep none. For clients of Ollama
-it is only in the store. The native dialect carries the state of every wire as it is; there, a tag only says whose
-state it is, and where it stood.
+A dialect that marks thinking (Messages, Converse, Interactions, Responses) has the tag of a thinking part in that
+part; the state of a call or a text is in an empty thinking part next to it. Clients of Google drop thinking and send
+back signatures, so the tag of a call, or of an empty text at the end, has the thinking before it, too. Clients of Chat
+Completions keep some of their fields, so the state is in two of them, and in the store for those that keep none. For
+clients of Ollama it is only in the store. The native dialect carries the state of every wire as it is; there, a tag
+only says whose state it is, and where it stood.
 """
 
 from collections.abc import Callable, Iterable
@@ -201,6 +201,7 @@ class InStore:
 PLACEMENTS: dict[str, Callable[[MakeTag], Placement]] = {
     "anthropic": lambda make_tag: OnThinking("anthropic", "signature", make_tag, ends_in_text=True),
     "bedrock": lambda make_tag: OnThinking("bedrock", "signature", make_tag, ends_in_text=True),
+    "google_interactions": lambda make_tag: OnThinking("google_interactions", "signature", make_tag),
     "openai_responses": lambda make_tag: OnThinking("openai_responses", "encrypted_content", make_tag),
     GOOGLE: OnCalls,
     CHAT: InChat,
@@ -274,6 +275,7 @@ def find_tags(dialect: str, message: Message, /) -> list[FoundPart] | None:
 _THINKING_MEMBERS: dict[str, tuple[str, ...]] = {
     "anthropic": ("signature", "data"),
     "bedrock": ("signature",),
+    "google_interactions": ("signature",),
     "openai_responses": ("encrypted_content",),
 }
 

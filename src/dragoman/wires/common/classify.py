@@ -26,21 +26,27 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
     code: (kind, facts)
     for kind, facts, codes in (
         (AuthFailed, {}, "invalid_api_key authentication_error permission_error api_key_invalid unauthenticated"),
-        (AuthFailed, {}, "permission_denied permissiondenied unauthorized"),
+        (AuthFailed, {}, "permission_denied permissiondenied unauthorized authentication"),
         (RateLimited, {}, "rate_limit_exceeded rate_limit_error ratelimitreached ramp_limit_exceeded 1300 3505"),
+        (RateLimited, {}, "too_many_requests"),
+        (RateLimited, _NO_CREDIT, "quota_exceeded payment_required"),
         (RateLimited, _NO_CREDIT, "insufficient_quota billing_error billing_hard_limit_reached"),
         (RateLimited, _NO_CREDIT, "enforced_spend_limit_reached"),
         (RateLimited, _NO_CREDIT, "exceeded_current_quota_error 1113"),
         (RateLimited, _NO_CREDIT, "payment_method_required insufficient_balance credit_balance_too_low quota_per_day"),
         (Overloaded, {}, "overloaded_error unavailable unavailable_error capacity_exceeded queue_exceeded slow_down"),
-        (Overloaded, {}, "insufficient_system_resource engine_overloaded_error"),
+        (Overloaded, {}, "insufficient_system_resource engine_overloaded_error service_unavailable"),
         (ContextTooLong, {}, "context_length_exceeded exceed_context_size_error too_many_prompt_tokens"),
         (ContextTooLong, {}, "model_context_window_exceeded string_above_max_length"),
         (Blocked, {}, "content_filter content_policy_violation responsibleaipolicyviolation bio_policy invalid_prompt"),
         (Blocked, {}, "misalignment_policy_violation image_content_policy_violation moderation_blocked"),
+        (Blocked, {}, "safety recitation language prohibited_content spii blocklist content_blocked"),
+        (Blocked, {}, "image_safety image_prohibited_content image_recitation image_other"),
         (ModelNotFound, {}, "model_not_found not_found_error deploymentnotfound invalid_model"),
         (ModelNotFound, {}, "resource_not_found_error"),
         (BadRequest, _MODEL_MISTAKE, "tool_use_failed json_validate_failed"),
+        (BadRequest, _MODEL_MISTAKE, "malformed_function_call unexpected_tool_call too_many_tool_calls"),
+        (BadRequest, _MODEL_MISTAKE, "malformed_response missing_thought_signature"),
         (RequestTooLarge, {}, "request_too_large"),
     )
     for code in codes.split()
@@ -65,6 +71,8 @@ _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
 
 _STATUS_OF_TYPE = {
     "invalid_request_error": 400,
+    "invalid_request": 400,
+    "parameter_unknown": 400,
     "invalid_argument": 400,
     "failed_precondition": 400,
     "bad_request": 400,

@@ -177,6 +177,8 @@ class StoredConversations(Protocol):
 
     PREFIX: str
     """The prefix of the ids of responses; the server makes these ids itself, because clients send them back."""
+    FIELD: str
+    """The field of a request that names the response which it continues from."""
 
     def split(self, request: Request, body: bytes, /) -> tuple[StoredResponseQuery, Request]:
         """The query of a request, and the request without it. `extra` gets the fields that responses repeat."""

@@ -35,6 +35,7 @@ class PreviousResponse:
     """The `StoredConversations` of the Responses API."""
 
     PREFIX: str = "resp_"
+    FIELD: str = "previous_response_id"
 
     def split(self, request: Request, body: bytes, /) -> tuple[StoredResponseQuery, Request]:
         """A response is stored unless the request has `store: false`."""

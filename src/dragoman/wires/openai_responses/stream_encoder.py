@@ -102,7 +102,9 @@ def _status_or_reason(finish: Finish, output: list[JsonObject]) -> str:
         asks_approval="mcp_approval_request" in kinds,
         refused=any(type_of(part) == "refusal" for part in content),
     )
-    return finish.raw if finish.raw and reason == finish.reason else FINISH_REASON_TO_WIRE[finish.reason]
+    # Clients read the reason of an incomplete response, so the bare status is not enough.
+    is_foreign = finish.raw in (None, "", "incomplete") or reason != finish.reason
+    return FINISH_REASON_TO_WIRE[finish.reason] if is_foreign else str(finish.raw)
 
 
 def encode_output(parts: tuple[Part, ...], response_id: str | None, tools: OfferedTools = NO_TOOLS) -> list[JsonObject]:

@@ -1,0 +1,26 @@
+"""Google's Interactions API, as the Gemini API offers it, as a client and as a server."""
+
+from dragoman.wires.base import Wire
+from dragoman.wires.common.client import WireClient
+from dragoman.wires.google_interactions.decoder import InteractionsDecoder
+from dragoman.wires.google_interactions.encoder import encode_request, encode_tool_result, encode_tools
+from dragoman.wires.google_interactions.endpoints import ENDPOINTS
+from dragoman.wires.google_interactions.previous_interaction import PreviousInteraction
+from dragoman.wires.google_interactions.schema import NAME
+from dragoman.wires.google_interactions.server import InteractionsServer
+from dragoman.wires.google_interactions.server_endpoints import SERVER_ENDPOINTS
+
+WIRE = Wire(
+    name=NAME,
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_tool_result,
+        decoder=InteractionsDecoder,
+    ),
+    server=InteractionsServer(),
+    endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
+    stored_conversations=PreviousInteraction(),
+)

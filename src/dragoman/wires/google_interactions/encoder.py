@@ -1,0 +1,156 @@
+"""Encodes a request as a call of Google's Interactions API.
+
+Fields that the caller put into `extra` win over fields made from the request; inside `generation_config` they are
+merged member by member. The whole conversation is sent, so nothing is stored at Google unless the caller sets `store`.
+"""
+
+from collections.abc import Iterable
+
+from dragoman.http import HttpRequest
+from dragoman.schema.adapt import adapt
+from dragoman.targets.target import Target
+from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, is_object
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.history import check_prompt
+from dragoman.wires.common.http import post_request
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json_prompt import json_instruction
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import (
+    OptionField,
+    encode_options,
+    encode_rare_options,
+    encode_tier,
+    max_tokens,
+    requested_reasoning,
+    supported_tools,
+    to_effort,
+    tool_choice,
+)
+from dragoman.wires.google_interactions.messages import encode_messages
+from dragoman.wires.google_interactions.parts import encode_result, encode_tool
+from dragoman.wires.google_interactions.schema import (
+    FIELDS_THAT_NEED_STORE,
+    LEVELS,
+    MAX_SEED,
+    MAX_STOPS,
+    NAME,
+    REVISION,
+    SCHEMA_DIALECT,
+    SERVICE_TIERS,
+    TOOL_CHOICE_TO_WIRE,
+)
+
+_OPTION_NAMES = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
+"""Options of a Request by their field in generation_config."""
+
+
+def encode_request(request: Request, target: Target) -> HttpRequest:
+    """The HTTP request for a target, with a notice for everything that it drops or changes."""
+    notes = NoticeCollector(NAME, strict=request.strict)
+    extra = body_extra(request, target, notes)
+    own = extra.pop("generation_config", None)
+    extra_config: JsonObject = own if is_object(own) else {}
+    system, steps = encode_messages(request, target, notes)
+    check_prompt(request, steps, target)
+    tools = supported_tools(request, notes)
+    rare = encode_rare_options(request, target, {"service_tier": "service_tier"}, extra, notes)
+    tier = encode_tier(rare["service_tier"], SERVICE_TIERS, notes) if "service_tier" in rare else None
+    config = {
+        **_encode_options(request, target, extra_config, notes),
+        **_encode_reasoning(request, target, extra_config, notes),
+        **_encode_tool_choice(request, target, tools, extra_config, notes),
+        **extra_config,
+    }
+    format = None
+    if request.schema is not None and tools and not target.quirks.schema_with_tools:
+        notes.add("changed", "schema", "not supported together with tools; requested in the system prompt")
+        system.append(json_instruction(request.schema))
+    elif request.schema is not None and "response_format" not in extra:
+        format = _encode_format(request.schema, notes)
+    body: JsonObject = {
+        "model": None if "agent" in extra else target.model,
+        "system_instruction": "\n\n".join(system) or None,
+        "tools": encode_tools(tools, notes) or None,
+        "generation_config": config or None,
+        "response_format": format,
+        "service_tier": tier,
+        "store": None if any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) else False,
+        "stream": True if request.stream else None,
+        "input": steps or None,
+    }
+    return post_request(target, "/interactions", {**without_none(body), **extra}, notes, **{"api-revision": REVISION})
+
+
+def encode_tools(tools: Iterable[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+    """Tool definitions."""
+    return [encode_tool(tool, notes) for tool in tools]
+
+
+def encode_tool_result(result: ToolResult) -> JsonObject:
+    """The step with the result of one call."""
+    return encode_result(result)
+
+
+def _encode_options(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
+    quirks = target.quirks
+    options: tuple[OptionField, ...] = (
+        ("temperature", request.temperature, "temperature" if quirks.sampling else None),
+        ("top_p", request.top_p, "top_p" if quirks.sampling else None),
+        ("top_k", request.top_k, None),
+        ("max_tokens", max_tokens(request, target, notes), "max_output_tokens"),
+        ("stop", _encode_stop(request, notes), "stop_sequences" if quirks.stop else None),
+        ("seed", _encode_seed(request, notes), "seed"),
+        ("user", request.user, None),
+        ("metadata", request.metadata or None, None),
+    )
+    known = {_OPTION_NAMES.get(field, field): value for field, value in extra_config.items()}
+    return encode_options(options, known, notes)
+
+
+def _encode_stop(request: Request, notes: NoticeCollector) -> list[str] | None:
+    if len(request.stop) > MAX_STOPS:
+        notes.add("dropped", "stop", f"at most {MAX_STOPS} stop sequences are supported; the others are left out")
+    return list(request.stop[:MAX_STOPS]) or None
+
+
+def _encode_seed(request: Request, notes: NoticeCollector) -> int | None:
+    if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
+        return request.seed
+    notes.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
+    return request.seed % MAX_SEED
+
+
+def _encode_reasoning(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
+    """The level, with summaries of the thoughts; the API has no number of tokens."""
+    reasoning = None if "thinking_level" in extra_config else requested_reasoning(request, target, notes)
+    if reasoning is None:
+        return {}
+    effort = to_effort(reasoning, target, notes)
+    level = LEVELS[effort]
+    if level != effort:
+        notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {level!r}")
+    summaries = {} if reasoning in ("none", 0) else {"thinking_summaries": "auto"}
+    return {"thinking_level": level, **summaries}
+
+
+def _encode_tool_choice(
+    request: Request, target: Target, tools: list[Tool | Opaque], extra_config: JsonObject, notes: NoticeCollector
+) -> JsonObject:
+    if request.parallel_tool_calls is False:
+        notes.add("dropped", "parallel_tool_calls", "not supported")
+    if "tool_choice" in extra_config:
+        return {}
+    choice = tool_choice(request, target, tools, notes)
+    if choice is None or not tools:
+        return {}
+    word = TOOL_CHOICE_TO_WIRE.get(choice)
+    return {"tool_choice": word or {"allowed_tools": {"mode": "any", "tools": [choice]}}}
+
+
+def _encode_format(schema: JsonObject, notes: NoticeCollector) -> JsonObject:
+    adapted: JsonObject = {}
+    if schema:
+        adapted, notices = adapt(schema, SCHEMA_DIALECT, where="schema")
+        notes.extend(*notices)
+    return {"type": "text", "mime_type": "application/json", **({"schema": adapted} if adapted else {})}
