@@ -233,7 +233,8 @@ def test_a_conversation_and_its_items_can_be_changed() -> None:
     added = json.loads(send(app, f"{path}/items", {"items": HISTORY}).body)
     first, second = (item["id"] for item in added["data"])
     assert json.loads(send(app, path, {"metadata": {"a": "b"}}).body)["metadata"] == {"a": "b"}
-    assert json.loads(get(app, f"{path}/items/{first}").body)["content"] == "How high is the tide?"
+    content = json.loads(get(app, f"{path}/items/{first}").body)["content"]
+    assert content == [{"type": "input_text", "text": "How high is the tide?"}]
     assert get(app, f"{path}/items/none").status == 404
     assert see(app, HttpRequest(method="DELETE", path=f"{path}/items/{first}")).status == 200
     assert [item["id"] for item in json.loads(get(app, f"{path}/items").body)["data"]] == [second]

@@ -521,6 +521,7 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
         ],
         "parallel_tool_calls": True,
         "previous_response_id": None,
+        "prompt": None,
         "prompt_cache_key": None,
         "reasoning": {"effort": None, "summary": None},
         "safety_identifier": None,

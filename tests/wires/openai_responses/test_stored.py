@@ -8,7 +8,19 @@ import pytest
 from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.types import Finish, Message, Response, Text, ToolCall, ToolResult, assistant, system, tool_results, user
+from dragoman.types import (
+    Finish,
+    Message,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    system,
+    tool_results,
+    user,
+)
 from dragoman.wires.common.server_endpoints import (
     CancelResponse,
     DropResponse,
@@ -19,7 +31,7 @@ from dragoman.wires.common.server_endpoints import (
     StoredResponse,
     path_parameters,
 )
-from dragoman.wires.openai_responses.item_lists import Page, input_items, output_items, whole_number
+from dragoman.wires.openai_responses.item_lists import Page, complete_item, input_items, output_items, whole_number
 from dragoman.wires.openai_responses.previous_response import PreviousResponse
 
 WIRE = wires.get("openai_responses")
@@ -183,3 +195,38 @@ def test_the_time_of_completion_is_noted() -> None:
     encoded = json.loads(WIRE.server.encode_body(RESPONSE, request).body)
     assert (encoded["completed_at"], encoded["service_tier"]) == (7, "default")
     assert isinstance(RESPONSE.message.parts[0], Text)
+
+
+@pytest.mark.parametrize(
+    ("item", "members"),
+    [
+        (
+            {"role": "user", "content": "hi"},
+            {"type": "message", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]},
+        ),
+        ({"role": "assistant", "content": "a"}, {"content": [{"type": "output_text", "text": "a", "annotations": []}]}),
+        ({"role": "user", "content": 7}, {"content": []}),
+        (
+            {"role": "user", "content": [{"type": "input_image"}, 7]},
+            {"content": [{"detail": "auto", "type": "input_image"}]},
+        ),
+        ({"type": "function_call", "status": "incomplete"}, {"status": "incomplete"}),
+        ({"type": "function_call_output", "output": "x"}, {"status": "completed", "output": "x"}),
+        ({"type": "function_call_output", "output": [{"type": "input_text"}]}, {"output": [{"type": "input_text"}]}),
+        ({"type": "reasoning", "summary": []}, {"type": "reasoning", "summary": []}),
+    ],
+)
+def test_an_item_gets_the_members_that_clients_require(item: Any, members: Any) -> None:
+    complete = complete_item(item)
+    assert {name: complete[name] for name in members} == members
+
+
+def test_a_warmup_has_no_answer_to_continue_from() -> None:
+    request = Request(messages=(user("Be quick."),), extra={"openai_responses": {"generate": False}})
+    query, rest = PreviousResponse().split(request, b"{}")
+    assert query.is_warmup
+    assert "openai_responses" not in rest.extra
+    empty = Response(id="resp_1", message=Message(role="assistant"), finish=Finish(reason="stop"))
+    stored = PreviousResponse().record(rest, empty)
+    joined = PreviousResponse().join(stored, Request(messages=(user("Go."),)))
+    assert joined.messages == (user("Be quick."), user("Go."))

@@ -34,6 +34,7 @@ from dragoman.types import (
     Thinking,
     ToolCall,
     ToolResult,
+    is_object,
     user,
 )
 from dragoman.wires.common.extra import VERBATIM, wire_extra
@@ -275,9 +276,10 @@ def _own_parts(parts: Iterable[Part], notes: NoticeCollector) -> tuple[Part, ...
 
 
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
-    """Add notices for data of other wires, such as a signature or the id of an item."""
+    """Add notices for data of other wires, such as a signature. The id of an item alone is no loss."""
     for name, data in extra.items():
-        if name != notes.wire and data and not notes.carries_all and not name.endswith(VERBATIM):
+        is_foreign = name != notes.wire and not notes.carries_all and not name.endswith(VERBATIM)
+        if is_foreign and data and not (is_object(data) and data.keys() == {"id"}):
             notes.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 

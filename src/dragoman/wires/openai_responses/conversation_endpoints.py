@@ -15,7 +15,7 @@ from dragoman.wires.common.server_endpoints import (
     json_response,
     path_parameters,
 )
-from dragoman.wires.openai_responses.item_lists import Page
+from dragoman.wires.openai_responses.item_lists import Page, complete_item
 
 MAX_ITEMS = 20
 """Items that one request may add."""
@@ -77,18 +77,18 @@ def _encode_dropped(_: ItemListQuery, stored: StoredItems) -> HttpResponse:
 
 
 def _encode_added(query: ItemListQuery, stored: StoredItems) -> HttpResponse:
-    data = stored.items[len(stored.items) - len(query.items) :]
+    data = [complete_item(item) for item in stored.items[len(stored.items) - len(query.items) :]]
     ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": "", "last_id": ""}
     return json_response({"object": "list", "data": data, **ends, "has_more": False})
 
 
 def _encode_items(query: ItemListQuery, stored: StoredItems) -> HttpResponse:
     page: Page = query.options
-    return page.encode(stored.items)
+    return page.encode([complete_item(item) for item in stored.items])
 
 
 def _encode_item(query: ItemListQuery, stored: StoredItems) -> HttpResponse:
-    return json_response(next(item for item in stored.items if item["id"] == query.item))
+    return json_response(complete_item(next(item for item in stored.items if item["id"] == query.item)))
 
 
 _TABLE: tuple[tuple[str, str, Callable[[HttpRequest, Route], ItemListQuery], Callable[..., HttpResponse]], ...] = (

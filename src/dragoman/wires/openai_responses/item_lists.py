@@ -5,10 +5,12 @@ from urllib.parse import parse_qs
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import JsonObject, Message
+from dragoman.types import JsonObject, Message, is_list, is_object
 from dragoman.wires.common.server_endpoints import StoredResponse, json_response
 from dragoman.wires.openai_responses.messages import encode_result, encode_user_items
+from dragoman.wires.openai_responses.parts import type_of
 from dragoman.wires.openai_responses.schema import make_item_id
+from dragoman.wires.openai_responses.server import item_kind
 from dragoman.wires.openai_responses.stream_encoder import encode_output
 
 DEFAULT_LIMIT = 20
@@ -47,6 +49,33 @@ def _with_ids(items: list[JsonObject], id: str, start: int) -> list[JsonObject]:
         {"id": make_item_id(prefixes.get(item["type"], "item"), id, start + i), "status": "completed", **item}
         for i, item in enumerate(items)
     ]
+
+
+def complete_item(item: JsonObject, /) -> JsonObject:
+    """An item that a client sent, with the members that items of a list must have."""
+    kind, status = item_kind(item), {"status": "completed"}
+    match kind:
+        case "message":
+            text = "output_text" if item.get("role") == "assistant" else "input_text"
+            return {**status, **item, "type": kind, "content": _content(item.get("content"), text)}
+        case "function_call":
+            return {**status, **item}
+        case "function_call_output":
+            output = item.get("output")
+            return {**status, **item, "output": output if isinstance(output, str) else _content(output, "")}
+        case _:
+            return item
+
+
+def _content(content: Any, kind: str) -> list[JsonObject]:
+    """The parts of a content, which may be a text."""
+    if isinstance(content, str):
+        content = [{"type": kind, "text": content}]
+    parts = filter(is_object, content) if is_list(content) else ()
+    return [_PART_DEFAULTS.get(type_of(part), {}) | part for part in parts]
+
+
+_PART_DEFAULTS: dict[str, JsonObject] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
 
 
 class Page:

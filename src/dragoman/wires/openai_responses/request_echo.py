@@ -25,6 +25,7 @@ ECHO_DEFAULTS: JsonObject = {
     "parallel_tool_calls": True,
     "presence_penalty": 0.0,
     "previous_response_id": None,
+    "prompt": None,
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
