@@ -47,6 +47,10 @@ def test_a_budget_becomes_the_nearest_word(tokens: int, word: Effort) -> None:
     assert effort(tokens) == (word, [f"w: {tokens} tokens became {word!r}: a number is not supported"])
 
 
+def test_one_notice_says_what_became_of_a_budget() -> None:
+    assert effort(10**6, ("low", "high")) == ("high", ["w: 1000000 tokens became 'high': a number is not supported"])
+
+
 def test_a_target_that_names_no_words_takes_all() -> None:
     assert effort("low", ()) == ("low", [])
 

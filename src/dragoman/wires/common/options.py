@@ -358,15 +358,15 @@ def to_effort(reasoning: Effort | int, target: Target, notes: NoticeCollector, /
     'medium'
     """
     effort = reasoning if isinstance(reasoning, str) else _nearest_effort(reasoning)
+    allowed = target.quirks.efforts
+    if allowed and effort not in allowed:
+        rank = EFFORTS.index(effort)
+        effort = min(allowed, key=lambda other: (abs(EFFORTS.index(other) - rank), other == "none"))
     if not isinstance(reasoning, str):
         notes.add("changed", "reasoning", f"{reasoning} tokens became {effort!r}: a number is not supported")
-    allowed = target.quirks.efforts
-    if not allowed or effort in allowed:
-        return effort
-    rank = EFFORTS.index(effort)
-    nearest = min(allowed, key=lambda other: (abs(EFFORTS.index(other) - rank), other == "none"))
-    notes.add("changed", "reasoning", f"{effort!r} became {nearest!r}: not supported")
-    return nearest
+    elif effort != reasoning:
+        notes.add("changed", "reasoning", f"{reasoning!r} became {effort!r}: not supported")
+    return effort
 
 
 def to_budget(reasoning: Effort | int, /) -> int:
