@@ -82,11 +82,13 @@ def plain_call(
         return replace(
             response,
             target=name,
-            notices=http.notices + response.notices,
+            notices=tuple(dict.fromkeys(http.notices + response.notices)),
             attempts=(attempt,),
             request_id=request_id,
             rate_limits=rate_limits,
-            cost=cost_of(target.provider, target.model, response.usage, response.service_tier),
+            cost=cost_of(
+                target.provider, target.model, response.usage, response.service_tier, base_url=target.base_url
+            ),
         )
     if head is not None:
         add_provider_headers(failure, head)
