@@ -35,6 +35,7 @@ from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder,
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
 from dragoman.wires.google.logprobs import read_logprobs_result
+from dragoman.wires.google.partial_args import ArgumentsWriter
 from dragoman.wires.google.parts import decode_part
 from dragoman.wires.google.schema import (
     FINISH_NOTES,
@@ -85,6 +86,9 @@ class _StreamedCall(msgspec.Struct):
     call: ToolCall
     arguments: JsonObject
     texts: list[_GrowingText] = []
+    key: object = None
+    """The key of the call, if its fragments go out."""
+    writer: ArgumentsWriter | None = None
 
     def put(self, steps: list[Any], value: object) -> None:
         """Set the value at a path; a text is appended to the text that is already there."""
@@ -125,6 +129,8 @@ class GeminiDecoder:
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._finish: str | None = None
+        self._calls = 0
+        """Calls whose fragments went out."""
         self._finish_notes: JsonObject = {}
         self._text_notes: JsonObject = {}
         self._key: tuple[str, int] = ("", 0)
@@ -165,7 +171,10 @@ class GeminiDecoder:
             "blocked" if "promptFeedback" in self._finish_notes else FINISH_REASONS.get(self._finish or "", "other")
         )
         self._close_text()
-        if self._streamed is not None and reason == "length":
+        if self._streamed is not None and self._streamed.writer is not None and reason == "length":
+            # The call stays without an end, also if there are no arguments yet.
+            self.out.add_call_fragment(self._streamed.key, text=self._streamed.writer.begin())
+        elif self._streamed is not None and reason == "length":
             call = self._streamed.whole()
             why = f"the length limit cut its arguments off: {msgspec.json.encode(call.arguments).decode()}"
             out.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
@@ -289,8 +298,12 @@ class GeminiDecoder:
         if call.name:
             self._end_call()
             self._streamed = _StreamedCall(call=call, arguments=dict(call.arguments))
+            if self.out.call_deltas and not is_last and not call.arguments:
+                self._start_fragments(self._streamed)
         if self._streamed is None:
             return
+        if not call.name and SIGNATURE in (extra := wire_extra(call.extra, NAME)):
+            self._sign_call(self._streamed, {SIGNATURE: extra[SIGNATURE]})
         for piece in as_objects(data.get("partialArgs")):
             self._argument(self._streamed, camel(piece))
         if is_last:
@@ -300,21 +313,46 @@ class GeminiDecoder:
         steps = [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, str(piece.get("jsonPath")))]
         values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
         value = None if "nullValue" in piece else values[0] if values else ""
+        if not steps or not isinstance(steps[0], str):
+            return
+        if streamed.writer is not None:
+            self.out.add_call_fragment(streamed.key, text=streamed.writer.write(steps, value))
+            return
         self.out.count_characters(len(value) if isinstance(value, str) else 8)
-        if steps and isinstance(steps[0], str):
-            streamed.put(steps, value)
+        streamed.put(steps, value)
+
+    def _sign_call(self, streamed: _StreamedCall, signature: JsonObject) -> None:
+        """Add a signature that came after the first piece."""
+        if streamed.writer is not None:
+            self.out.add_extra(streamed.key, NAME, signature)
+        extra = {**streamed.call.extra, NAME: {**wire_extra(streamed.call.extra, NAME), **signature}}
+        streamed.call = msgspec.structs.replace(streamed.call, extra=extra)
+
+    def _start_fragments(self, streamed: _StreamedCall) -> None:
+        """Pass on the fragments of a call as they come."""
+        self._calls += 1
+        call, streamed.key, streamed.writer = streamed.call, ("call", self._calls), ArgumentsWriter()
+        self.out.add_call_fragment(streamed.key, id=call.id, name=call.name)
+        for wire, data in call.extra.items():
+            self.out.add_extra(streamed.key, wire, data)
 
     def _end_call(self) -> None:
-        if self._streamed is not None:
-            self.out.count_characters(len(self._streamed.call.name) + _CALL_COST)
-            self.out.add_part(self._streamed.whole())
-            self._streamed = None
+        streamed, self._streamed = self._streamed, None
+        if streamed is None:
+            return
+        if streamed.writer is not None:
+            self.out.add_call_fragment(streamed.key, text=streamed.writer.end())
+            self.out.close(streamed.key)
+            return
+        self.out.count_characters(len(streamed.call.name) + _CALL_COST)
+        self.out.add_part(streamed.whole())
 
 
 _TOKEN_COST = 16
 """Characters that the probability of a token counts for, besides its text."""
 _CALL_COST = 64
 """Characters that each call counts for, besides its content."""
+SIGNATURE = "thoughtSignature"
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
 
 
