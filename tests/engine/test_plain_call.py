@@ -22,7 +22,9 @@ from tests.support.plans import EMPTY, OK, Script, Status, World, last_line, tar
 
 AA, BB = target("aa/m1"), target("bb/m2")
 ASK = Request(messages=(user("hello"),))
-PRICED = Target(provider="openai", model="gpt-4o", wire="openai_chat", base_url="https://x/v1", api_key="sk-secret-key")
+PRICED = Target(
+    provider="openai", model="gpt-4o", wire="openai_chat", base_url="https://api.openai.com/v1", api_key="sk-secret-key"
+)
 CHAT = {
     "id": "c",
     "choices": [{"index": 0, "message": {"content": "fine"}, "finish_reason": "stop"}],
