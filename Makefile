@@ -30,7 +30,8 @@ CODE := $(wildcard src tests examples benchmarks)
 # The tests run in groups, side by side: each collects only its own files, and the groups that wait for servers and
 # browsers leave the processor to the others. The groups that only compute are nice, so that the tests that measure time
 # get the processor at once. A group that fails does not stop the others. Coverage measures the pure layers, and only with
-# the direct tests of each: laws, fuzz tests and recordings repeat the same lines thousands of times, and run without it.
+# the direct tests of each: laws, properties (tests of hypothesis), fuzz tests and recordings repeat the same lines
+# thousands of times, and run without it.
 # The modules whose examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
 NICE     := nice -n 10
 UNIT     := $(BIN)/pytest -q -p no:cacheprovider
@@ -38,6 +39,7 @@ EDGE     := $(wildcard $(patsubst %,tests/test_%.py,architecture deploy docs exa
 PURE     := tests/schema tests/media tests/targets tests/wires $(filter-out $(EDGE),$(wildcard tests/test_*.py)) \
             $(wildcard tests/tools/test_[dr]*.py)
 LAWS     := $(wildcard tests/wires/test_laws.py tests/wires/test_fuzz.py tests/wires/*/test_fuzz.py)
+PROPERTIES = $(filter-out $(LAWS),$(shell grep -rl --include='*.py' '^from hypothesis' $(PURE)))
 LAYERS    = $$($(BIN)/python -m tests.support.architecture
 SOURCES   = $(LAYERS) vocabulary helpers wires targets)
 RECORDED := tests/corpus tests/cli/test_translation.py
@@ -48,7 +50,7 @@ REST     := tests/engine tests/agents tests/tools tests/testing tests/demo $(EDG
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pure laws fast recordings gateway browser io rest demo serve bench bench-gateway \
+.PHONY: help test check lint mypy pyright pure laws properties fast recordings gateway browser io rest demo serve bench bench-gateway \
         bench-resilience soak fuzz format dist clean
 
 help:
@@ -58,7 +60,7 @@ help:
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target \
-	    io gateway pyright pure recordings browser laws rest mypy lint
+	    io gateway pyright pure rest browser recordings laws properties mypy lint
 	@echo 'All checks passed.'
 else
 test: $(VENV)/.dev
@@ -79,10 +81,13 @@ pyright: $(VENV)/.dev
 	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
 
 pure: $(VENV)/.dev
-	$(NICE) $(UNIT) --cov --cov-report=term $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
+	$(NICE) $(UNIT) --cov --cov-report=term -m 'not hypothesis' $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
 
 laws: $(VENV)/.dev
 	$(NICE) $(UNIT) $(LAWS)
+
+properties: $(VENV)/.dev
+	$(NICE) $(UNIT) -m hypothesis $(PROPERTIES)
 
 fast: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=quick $(UNIT) $(PURE) $(SOURCES) tests/test_architecture.py \

@@ -58,9 +58,9 @@ def test_dicts_and_messages_may_be_in_one_list() -> None:
 @pytest.mark.parametrize(
     ("prompt", "kind"),
     [
-        (None, "NoneType"),
+        (None, "None"),
         (b"x", "bytes"),
-        ([None], "NoneType"),
+        ([None], "None"),
         ([["a"]], "list"),
         (5, "int"),
         ([b"x"], "bytes"),

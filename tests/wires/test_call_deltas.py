@@ -67,6 +67,7 @@ def call_events(dialect: str, *fragments: str) -> tuple[list[Event], bytes]:
     size = len(fragments[0])
     stream = b"".join(encoder.feed(event) for event in with_fragments(response, size)[:-3])
     decoder = wire.client.stream_decoder()
+    assert not decoder.call_deltas
     decoder.call_deltas = True
     return decoder.feed(stream), stream
 

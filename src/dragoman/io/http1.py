@@ -154,11 +154,6 @@ class ResponseParser:
         return self.has_head or self._head_size > 0
 
     @property
-    def has_data(self) -> bool:
-        """Whether something of the body waits to be taken."""
-        return bool(self._chunks)
-
-    @property
     def buffered(self) -> int:
         """How many bytes of the body wait to be taken."""
         return self._buffered

@@ -4,7 +4,6 @@ The constructors of the vocabulary test the types of their fields themselves, be
 Only a value that fails the test comes here, to be converted or refused with an error that names the parameter.
 """
 
-import math
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, TypeGuard
@@ -143,12 +142,6 @@ def check_flag(parameter: str, value: object, /) -> None:
     """Refuse a value that is neither True nor False."""
     if not isinstance(value, bool):
         raise wrong_value(parameter, "True or False", value)
-
-
-def check_number(parameter: str, value: object, /) -> None:
-    """Refuse a value that is not a finite number >= 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise wrong_value(parameter, "a finite number >= 0", value)
 
 
 def check_whole_number(parameter: str, value: object, /, *, least: int | None = 0) -> None:

@@ -102,6 +102,11 @@ def test_a_text_that_is_too_long_takes_the_long_way(monkeypatch: pytest.MonkeyPa
     assert decode_plain(json.dumps(PLAIN).encode(), Request(), None) is None
 
 
+def test_a_prompt_that_the_server_cut_is_found_in_the_long_way() -> None:
+    long = Request(messages=(user("A long story. " * 1000),))
+    assert decode_plain(json.dumps(PLAIN).encode(), long, None) is None
+
+
 def test_think_tags_are_read_in_the_long_way() -> None:
     message = {"role": "assistant", "content": "<think>Hm.</think>Hi."}
     body = {**PLAIN, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
