@@ -15,6 +15,8 @@ MIN_SECRET = 6
 """Characters. A shorter key is a placeholder for a local server, such as "x", and may occur inside other texts."""
 SENSITIVE_NAME = "auth|key|token|secret|cookie|password|credential|signature"
 """Matches the name of a header or query field that may hold a secret."""
+_KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "x-amz-security-token"})
+_KEY_PREFIX = r"(?i)^(?:Bearer |AWS4-HMAC-SHA256 .*Signature=)"
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,18 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         """The whole URL."""
         return self.origin + self.path
+
+    @property
+    def sent_secrets(self) -> list[str]:
+        """The keys, tokens and signatures in a request, the longest first: a server may repeat them.
+
+        >>> HttpRequest(method="POST", path="/", headers={"authorization": "Bearer sk-12345"}).sent_secrets
+        ['sk-12345']
+        """
+        sent = [value for name, value in self.headers.items() if name.lower() in _KEY_HEADERS]
+        sent += re.findall(r"[?&]key=([^&#]*)", self.path)
+        found = {re.sub(_KEY_PREFIX, "", value).strip() for value in (*sent, self.secret or "")}
+        return sorted((value for value in found if len(value) >= MIN_SECRET), key=len, reverse=True)
 
     def redacted(self) -> "HttpRequest":
         """The same request with its secrets replaced."""

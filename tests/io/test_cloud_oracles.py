@@ -372,6 +372,7 @@ def send_ours(oracle: Oracle, server: Recorder, *, stream: bool) -> SentRequest:
 
     with pytest.raises(DragomanError):
         send()
+    registry.close()
     return server.last
 
 

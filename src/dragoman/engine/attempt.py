@@ -252,10 +252,10 @@ def annotate_error(error: DragomanError, target: Target, http: HttpRequest | Non
     message, code = error.message, error.code
     if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
         message = f"{message} (at {redact_url(http.url)})"
-    for key in {target.api_key or "", (http and http.secret) or ""}:
-        if len(key) >= MIN_SECRET:
-            message = message.replace(key, "[redacted]")
-            code = code and code.replace(key, "[redacted]")
+    own = [target.api_key] if target.api_key and len(target.api_key) >= MIN_SECRET else []
+    for key in (*own, *(http.sent_secrets if http is not None else ())):
+        message = message.replace(key, "[redacted]")
+        code = code and code.replace(key, "[redacted]")
     error.annotate(
         message=message,
         code=code,

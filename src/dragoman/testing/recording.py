@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -26,9 +25,6 @@ from dragoman.wires.base import StreamDecoder, Wire
 from dragoman.wires.common.classify import classify
 
 REDACTED = "[redacted]"
-_KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key"})
-_MIN_KEY = 6
-"""Characters of a key that is looked for: a shorter one would be found in ordinary text."""
 
 
 class ReplayMiss(AssertionError):
@@ -162,7 +158,7 @@ class _ExchangeRecorder:
         self._began = time.monotonic()
         self._wire = wire_of(http)
         self._model, self._request = self._wire.server.decode_request(http) if self._wire else ("", Request())
-        self._keys = _sent_keys(http)
+        self._keys = http.sent_secrets
         self._moments: list[TimedEvent] = []
         self._failure: RecordedFailure | None = None
         self._body: list[bytes] = []
@@ -229,14 +225,6 @@ class _ExchangeRecorder:
             code=error.code,
             retry_after=error.retry_after,
         )
-
-
-def _sent_keys(http: HttpRequest) -> list[str]:
-    """The keys in the headers and the query of a request."""
-    sent = [value for name, value in http.headers.items() if name.lower() in _KEY_HEADERS]
-    sent += parse_qs(http.path.partition("?")[2]).get("key", [])
-    keys = {value.removeprefix("Bearer ").strip() for value in sent}
-    return sorted((key for key in keys if len(key) >= _MIN_KEY), key=len, reverse=True)
 
 
 def _redact(exchange: RecordedExchange, keys: list[str]) -> RecordedExchange:
