@@ -45,10 +45,8 @@ class NotStored(RequestError):
 class UnknownPreviousResponse(RequestError):
     """A request continues from a response that is not stored for this key; the code is OpenAI's."""
 
-    param = "previous_response_id"
-
-    def __init__(self, message: str, /) -> None:
-        super().__init__(message, code="previous_response_not_found")
+    def __init__(self, message: str, /, *, field: str) -> None:
+        super().__init__(message, code="previous_response_not_found", param=field)
 
 
 class NoWebSocket(RequestError):

@@ -198,7 +198,7 @@ class RequestContext:
         previous = await self._load_response(id)
         if previous is None:
             field = stored_conversations.FIELD
-            raise UnknownPreviousResponse(f"{field} must be the id of a stored response, got {id[:200]!r}")
+            raise UnknownPreviousResponse(f"{field} must be the id of a stored response, got {id[:200]!r}", field=field)
         return stored_conversations.join(previous, request)
 
     async def _insert_items(self) -> Request:

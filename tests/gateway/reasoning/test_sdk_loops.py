@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.testing import FaultyServer
 from dragoman.types import Thinking, ToolCall
+from tests.support.gateway.interactions import interaction_steps
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.loops import STEPS, answer, received
 from tests.support.gateway.scenes import PORT
@@ -144,6 +145,35 @@ def _google_loop(client: Any, model: str, *, stream: bool) -> str:
     return "".join(chunk.text or "" for chunk in ask(parts))
 
 
+def interactions_loop(url: str, model: str, *, stream: bool) -> str:
+    from google import genai
+    from google.genai import types
+
+    with genai.Client(api_key="k", http_options=types.HttpOptions(base_url=url, api_version="v1beta")) as client:
+        return _interactions_loop(client, model, stream=stream)
+
+
+def _interactions_loop(client: Any, model: str, *, stream: bool) -> str:
+    """A loop without a store: all steps are sent back."""
+    tools = [{"type": "function", "name": name, "parameters": ARGUMENTS} for name in TOOLS]
+    history: list[Any] = [{"type": "user_input", "content": [{"type": "text", "text": f"When, {model}?"}]}]
+
+    def ask() -> list[dict[str, Any]]:
+        options: dict[str, Any] = {"model": model, "input": history, "tools": tools, "store": False}
+        if stream:
+            return interaction_steps(client.interactions.create(stream=True, **options))
+        return [step.model_dump(mode="json", exclude_none=True) for step in client.interactions.create(**options).steps]
+
+    steps = ask()
+    history.extend(steps)
+    for step in steps:
+        if step["type"] == "function_call":
+            result = {"type": "function_result", "call_id": step["id"], "name": step["name"], "result": "6"}
+            history.append(result)
+    last = next(step for step in ask() if step["type"] == "model_output")
+    return str(last["content"][0]["text"])
+
+
 def ollama_loop(url: str, model: str, *, stream: bool) -> str:
     import ollama
 
@@ -180,6 +210,7 @@ LOOPS = {
     "openai_responses": responses_loop,
     "openai_chat": chat_loop,
     "google": google_loop,
+    "google_interactions": interactions_loop,
     "ollama": ollama_loop,
 }
 

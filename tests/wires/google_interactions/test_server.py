@@ -461,7 +461,7 @@ def test_what_says_nothing_is_not_written(part: Part) -> None:
 
 def test_a_text_that_came_at_once_and_a_thought_with_an_image() -> None:
     image = {"type": "image", "data": "iVBO"}
-    summary = [{"type": "text", "text": "Hm."}, image]
+    summary = [{"type": "text", "text": "Hm."}, image, "odd"]
     parts = (Text(text="Six."), Thinking(text="Hm.", extra={NAME: {"summary": summary}}))
     events = [event for event in to_events(replace(ANSWER, message=assistant(*parts))) if not hasattr(event, "text")]
     deltas = [frame["delta"] for frame in frames(events) if "delta" in frame]
@@ -469,6 +469,7 @@ def test_a_text_that_came_at_once_and_a_thought_with_an_image() -> None:
         {"type": "text", "text": "Six."},
         {"type": "thought_summary", "content": {"type": "text", "text": "Hm."}},
         {"type": "thought_summary", "content": image},
+        {"type": "thought_summary", "content": "odd"},
     ]
 
 

@@ -195,7 +195,7 @@ class InteractionsStreamEncoder:
             deltas += [{"type": "text_annotation_delta", "annotations": annotations}] if annotations else []
         else:
             summary = extra.get("summary")
-            images = [item for item in (summary if is_list(summary) else ()) if item.get("type") != "text"]
+            images = [item for item in (summary if is_list(summary) else ()) if not _is_text(item)]
             deltas += [{"type": "thought_summary", "content": image} for image in images]
             deltas += [{"type": "thought_signature", "signature": extra["signature"]}] if "signature" in extra else []
         opening = b"" if self._is_open or not deltas else self._start(self._step())
@@ -209,3 +209,7 @@ class InteractionsStreamEncoder:
         if is_content_part(part):
             return self._start({"type": "model_output"}) + self._delta(encode_content(part))
         return self._start(encode_step(part))
+
+
+def _is_text(content: object) -> bool:
+    return is_object(content) and content.get("type") == "text"
