@@ -139,3 +139,15 @@ def test_a_deployment_is_the_model_of_the_body_too() -> None:
     target = Registry(env=AZURE, api_key="k").target("azure-deployments/my-gpt")
     http = wires.get(target.wire).client.encode_request(Request(messages=(user("hi"),)), target)
     assert json.loads(http.body)["model"] == "my-gpt"
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "bedrock-anthropic", "bedrock-mantle-anthropic"])
+def test_structured_output_of_bedrock_is_a_forced_call(provider: str) -> None:
+    model = Registry(env=AWS, api_key="k").model(f"{provider}/us.anthropic.claude-sonnet-5-v1:0")
+    (explained,) = model.explain("hi", output=dict[str, int])
+    assert explained.request is not None
+    body = json.loads(explained.request.body)
+    assert "output_config" not in body
+    assert "outputConfig" not in body
+    choice = body.get("tool_choice") or body["toolConfig"]["toolChoice"]
+    assert choice["tool" if provider == "bedrock" else "type"]

@@ -40,7 +40,10 @@ _BEDROCK_ANTHROPIC = Provider(
     base_url_names=_BEDROCK.base_url_names,
     key_names=_BEDROCK.key_names,
     identity="aws",
+    # Bedrock refuses `output_config.format` and `strict` for Claude 4.7 and later, and on its Messages API for all
+    # (2026-08); a forced tool call works with all models.
     capabilities=Capabilities(
+        structured=False,
         allowed_image_types=_IMAGES,
         max_images=20,
         max_image_bytes=3_750_000,
@@ -49,7 +52,7 @@ _BEDROCK_ANTHROPIC = Provider(
         max_document_bytes=4_500_000,
         audio=False,
     ),
-    quirks=Quirks(recursive_schemas=False),
+    quirks=Quirks(recursive_schemas=False, strict=False),
     hosting=Hosting(
         path="/model/{model}/invoke",
         stream_path="/model/{model}/invoke-with-response-stream",
