@@ -522,14 +522,14 @@ def test_manual_thinking_has_its_own_rules() -> None:
 @pytest.mark.parametrize("more", [[], [{"role": "user", "content": "And tomorrow?"}]])
 def test_messages_of_the_user_in_a_row_are_one_turn(more: list[JsonObject]) -> None:
     simulator = ClaudeSimulator(model="claude-sonnet-4-5")
-    use = {"type": "tool_use", "id": "toolu_1", "name": "tide", "input": {}}
-    messages = [
+    use: JsonObject = {"type": "tool_use", "id": "toolu_1", "name": "tide", "input": {}}
+    messages: list[JsonObject] = [
         {"role": "user", "content": "How high is the tide?"},
         {"role": "assistant", "content": [use]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "4.2 m"}]},
         *more,
     ]
-    tools = [{"name": "tide", "input_schema": {"type": "object", "properties": {}}}]
+    tools: list[JsonObject] = [{"name": "tide", "input_schema": {"type": "object", "properties": {}}}]
     body: JsonObject = {"model": "claude-sonnet-4-5", "max_tokens": 4000, "tools": tools, "messages": messages}
     assert send(simulator, "/v1/messages", body) == 200
     thinking = {"type": "enabled", "budget_tokens": 2000}

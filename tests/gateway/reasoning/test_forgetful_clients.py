@@ -59,7 +59,9 @@ def test_after_a_restart_without_a_store_a_blank_stands_for_it(provider: str, tm
 # Who gets it ----------------------------------------------------------------------------------------------------------
 
 CALL = ToolCall(id="x", name="tide", arguments={"port": "Brest"})
-TOOLS = [{"type": "function", "function": {"name": "tide", "parameters": {"type": "object", "properties": {}}}}]
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "tide", "parameters": {"type": "object", "properties": {}}}}
+]
 QUESTION = {"role": "user", "content": "How high is the tide?"}
 
 
@@ -102,11 +104,14 @@ def test_two_clients_with_the_same_call_ids_share_nothing() -> None:
     assert b"secret 1" in simulator.bodies[-1]
 
 
+class KimiThatCountsAnew(KimiSimulator):
+    CALL_IDS = "functions.tide:0{0:.0}"
+
+
 def test_numbered_ids_of_two_conversations_are_told_apart() -> None:
-    simulator = KimiSimulator(thinking("first"), thinking("second"), "At six.", "At seven.")
+    simulator = KimiThatCountsAnew(thinking("first"), thinking("second"), "At six.", "At seven.")
     app, model = gateway(simulator), "moonshot/kimi-k2.6"
     one = ask(app, [QUESTION], model=model)
-    simulator._calls = 0  # another conversation, whose calls are counted anew
     two = ask(app, [{"role": "user", "content": "And tomorrow?"}], model=model)
     assert two["tool_calls"] == one["tool_calls"]
     ask(app, bare(one), model=model)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import Malformed
 from dragoman.events import CallDelta, Event, Finished, PartEnded, PartStarted, fold
-from dragoman.types import ToolCall
+from dragoman.types import ToolCall, is_list, is_object
 from dragoman.wires.google import WIRE
 from dragoman.wires.google.partial_args import ArgumentsWriter, PathStep
 
@@ -23,9 +23,9 @@ ARGUMENTS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
 def leaves(value: Any, path: tuple[PathStep, ...] = ()) -> list[tuple[tuple[PathStep, ...], Any]]:
-    if isinstance(value, dict):
+    if is_object(value):
         return [leaf for name, inner in value.items() for leaf in leaves(inner, (*path, name))]
-    if isinstance(value, list):
+    if is_list(value):
         return [leaf for index, inner in enumerate(value) for leaf in leaves(inner, (*path, index))]
     return [(path, value)]
 

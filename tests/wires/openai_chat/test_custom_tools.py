@@ -110,7 +110,7 @@ def stream_of(*pieces: str) -> bytes:
     """A stream of OpenAI with a custom call."""
     calls: list[Any] = [{"index": 0, "id": "call_2", "type": "custom", "custom": {"name": "sql", "input": ""}}]
     calls += [{"index": 0, "custom": {"input": piece}} for piece in pieces]
-    deltas = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
+    deltas: list[Any] = [{"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]} for call in calls]
     deltas.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
     return b"".join(b"data: " + json.dumps(delta).encode() + b"\n\n" for delta in deltas) + b"data: [DONE]\n\n"
 

@@ -2,7 +2,7 @@
 
 The ids of its calls name an answer, if its provider makes ids that are unique. Some servers number the calls of each
 conversation, so for those the calls themselves and the message before the answer are in the name, too. An answer
-without calls is named by its text and by all that was said before it: short texts are often the same.
+without ids is named by what it says and by all that was said before it: the same text or call may come again.
 """
 
 import re
@@ -35,18 +35,21 @@ class StepKeys:
         if not calls:
             return (self._key.digest("text", self._said_before(index), text),)
         ids = [call.id for call in calls]
-        before = _texts(self._messages[index - 1]) if index else []
         content = [(call.name, call.arguments) for call in calls]
-        is_unique = all(map(_is_random, calls))
-        name = self._key.digest("ids", ids) if is_unique else self._key.digest("calls", before, content, ids)
+        if all(map(_is_random, calls)):
+            name = self._key.digest("ids", ids)
+        else:
+            before = _texts(self._messages[index - 1]) if index else []
+            name = self._key.digest("calls", before, content, ids)
         if self._dialect not in STORED:
             return (name,)
         # Older clients of Ollama know no ids of calls.
-        return name, self._key.digest("calls", before, content)
+        return name, self._key.digest("said", self._said_before(index), content)
 
     def _said_before(self, index: int) -> str:
         for message in self._messages[self._read : index]:
-            self._before.update(msgspec.json.encode([message.role, *_texts(message)]))
+            said = [message.role, _texts(message), [(call.name, call.arguments) for call in message.tool_calls]]
+            self._before.update(msgspec.json.encode(said, order="deterministic"))
         self._read = max(self._read, index)
         return self._before.copy().hexdigest()
 

@@ -192,8 +192,8 @@ def supported_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | 
 def _opaque_name(tool: Opaque) -> str:
     """What the definition of a tool calls it: a name, a type, or its only member."""
     data = tool.data
-    inner = next((value for value in data.values() if is_object(value)), {})
-    names = (data.get("name"), inner.get("name"), data.get("type"), *data)
+    inner = [value.get("name") for value in data.values() if is_object(value)]
+    names = (data.get("name"), *inner, data.get("type"), *data)
     return next((name for name in names if isinstance(name, str) and name), "without a name")[:_MAX_TOOL_NAME]
 
 
