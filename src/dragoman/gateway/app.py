@@ -22,6 +22,7 @@ from dragoman.events import Event, Finished, PartEnded, PartStarted, Ping, Start
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
+from dragoman.gateway.background import BackgroundResponses
 from dragoman.gateway.conversations import RecentResponses
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.endpoints import run_endpoint
@@ -53,8 +54,14 @@ from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response, Text
-from dragoman.wires.base import SocketHooks, StreamEncoder, Wire, unsupported_parts
-from dragoman.wires.common.server_endpoints import Route, ServerEndpoint
+from dragoman.wires.base import BackgroundHooks, SocketHooks, StreamEncoder, Wire, unsupported_parts
+from dragoman.wires.common.server_endpoints import (
+    DropResponse,
+    EndpointResult,
+    FetchResponse,
+    Route,
+    ServerEndpoint,
+)
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -90,6 +97,7 @@ class App:
         self._has_ended = False
         """Whether `end_requests` was called."""
         self._dashboard = Dashboard(is_local=is_local)
+        self._background = BackgroundResponses()
         self._streams: set[_Stream] = set()
         self.sockets: set[Callable[[], None]] = set()
         """Functions that close the open WebSockets, each once it has nothing to answer."""
@@ -104,7 +112,7 @@ class App:
                 for route in half.routes:
                     yield route, Endpoint(replace(wire, server=half, socket=socket), self._generate)
             for endpoint in wire.server_endpoints:
-                handle = partial(_serve_endpoint, endpoint)
+                handle = partial(self._serve_endpoint, endpoint)
                 yield endpoint.route, Endpoint(wire, handle, is_public=endpoint.is_public)
         yield Route(method="GET", path="/health/live"), Endpoint(None, self._live, is_public=True)
         yield Route(method="GET", path="/health/ready"), Endpoint(None, self._ready, is_public=True)
@@ -220,6 +228,8 @@ class App:
         record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
         driver = Driver(registry.transport, (record.observe,), fetcher=registry.driver.fetcher)
+        if context.is_background:
+            return await self._in_background(context, record, driver)
         if context.request.stream:
             return await self._stream(context, record, driver.aemissions(context.plan()))
         return await self._whole(context, record, await driver.arun(context.plan()))
@@ -257,19 +267,49 @@ class App:
         await stream.wait_for_first(ping)
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
 
-        async def write(write: Write) -> None:
-            self._in_flight += 1
-            self._streams.add(stream)
-            self._tick_later(ping)
-            try:
-                await stream.write(write)
-            finally:
-                self._in_flight -= 1
-                self._streams.discard(stream)
-
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
         headers += context.response_headers(target, notices)
-        return GatewayResponse(200, [*headers, *record.limit_headers], write)
+        return GatewayResponse(200, [*headers, *record.limit_headers], partial(self._write, stream, ping))
+
+    async def _write(self, stream: "_Stream", ping: float, write: Write) -> None:
+        self._in_flight += 1
+        self._streams.add(stream)
+        self._tick_later(ping)
+        try:
+            await stream.write(write)
+        finally:
+            self._in_flight -= 1
+            self._streams.discard(stream)
+
+    async def _in_background(self, context: RequestContext, record: RequestRecord, driver: Driver) -> GatewayResponse:
+        """Start the response, and answer at once; the whole of it is kept as a stream."""
+        wire, wants_stream = cast("Wire", context.wire), context.request.stream
+        context.request = replace(context.request, stream=True)
+        encoder = wire.server.stream_encoder(context.request)
+        stream = _Stream(context, record, driver.aemissions(context.plan()), encoder)
+        write_all = partial(self._write, stream, context.runtime.config.gateway.ping)
+        running = await self._background.start(context, write_all)
+        if wants_stream:
+            return self._background.stream(context, running)
+        hooks = cast("BackgroundHooks", wire.background)
+        headers = [*context.response_headers(), *record.limit_headers]
+        return with_headers(hooks.encode(running.progress.snapshot), headers)
+
+    async def _serve_endpoint(self, endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
+        """Model lists, token counts, embeddings, stored responses."""
+        request = await decode_body(context.http, context.runtime.config.gateway, endpoint.decode)
+        background, owner = self._background, context.owner
+        if (response := await background.answer(context, request)) is not None:
+            return response
+        result: EndpointResult
+        if isinstance(request, DropResponse) and await background.drop(context, request.id):
+            await context.runtime.responses.delete(owner, request.id)
+            result = None
+        else:
+            running = background.input_of(owner, request.id) if isinstance(request, FetchResponse) else None
+            result = running or await run_endpoint(context, request)
+        http_response = endpoint.encode(request, result)
+        return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
 
     # Keeping silent streams open -------------------------------------------------------------------------------------
 
@@ -321,7 +361,13 @@ class App:
             stream.end(_stopped())
 
     async def close(self) -> None:
-        """Write what is waiting and release everything. Call it after all requests have ended."""
+        """Write what is waiting and release everything. Call it after all requests have ended.
+
+        Responses in the background end as failed.
+        """
+        for stream in tuple(self._streams):
+            stream.end(_stopped())
+        await self._background.wait()
         try:
             await self.runtime.accounting.aclose()
         except StoreDown as error:
@@ -526,13 +572,6 @@ def _has_state(event: Event, /) -> bool:
             return bool(text.extra)
         case _:
             return False
-
-
-async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
-    """Model lists, token counts, embeddings, stored responses."""
-    request = await decode_body(context.http, context.runtime.config.gateway, endpoint.decode)
-    http_response = endpoint.encode(request, await run_endpoint(context, request))
-    return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
 
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:

@@ -55,8 +55,10 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
         case FetchResponse(id=id):
             return await _stored_response(context, id)
         case CancelResponse(id=id):
-            await _stored_response(context, id)
-            raise InvalidRequest("Cannot cancel a synchronous response: it is complete.", param="id")
+            stored, hooks = await _stored_response(context, id), cast("Wire", context.wire).background
+            if hooks is None or not hooks.was_background(stored.request):
+                raise InvalidRequest("Cannot cancel a synchronous response.", param="id")
+            return stored
         case DropResponse(id=id):
             if not await runtime.responses.delete(context.owner, id):
                 raise NotStored(f"no stored response {id[:200]!r}")

@@ -127,6 +127,11 @@ class RequestContext:
         return None if self.key is None else self.key.id
 
     @property
+    def is_background(self) -> bool:
+        """Whether the client gets a response at once, and fetches the answer later."""
+        return self._stored.is_background
+
+    @property
     def current_target(self) -> str | None:
         """The target that is being called."""
         if self.operation != "chat":

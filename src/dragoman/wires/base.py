@@ -23,7 +23,7 @@ from typing import Protocol
 import msgspec
 
 from dragoman.errors import DragomanError, ProviderError
-from dragoman.events import Event, kind_of
+from dragoman.events import Event, Started, kind_of
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import (
@@ -168,6 +168,43 @@ class CompactionHooks(Protocol):
         ...
 
 
+class ResponseProgress(Protocol):
+    """A response that runs in the background, as far as it is."""
+
+    frames: list[bytes]
+    """The events of its stream so far, each as it is sent; they are numbered from 0."""
+    snapshot: JsonObject
+    """The response object that clients fetch."""
+
+    def feed(self, data: bytes, /) -> None:
+        """Add whole events of the stream."""
+        ...
+
+    def cancel(self) -> None:
+        """Note that the client cancelled it."""
+        ...
+
+
+class BackgroundHooks(Protocol):
+    """How clients of the protocol see a response that runs in the background."""
+
+    def progress(self, request: Request, head: Started, /) -> ResponseProgress:
+        """A response that has not begun."""
+        ...
+
+    def encode(self, snapshot: JsonObject, /) -> HttpResponse:
+        """The response to a client that fetches a snapshot."""
+        ...
+
+    def is_over(self, snapshot: JsonObject, /) -> bool:
+        """Whether the response of a snapshot has ended."""
+        ...
+
+    def was_background(self, request: Request, /) -> bool:
+        """Whether a stored response ran in the background, by the request that is stored with it."""
+        ...
+
+
 class SocketRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a client on a WebSocket."""
 
@@ -218,6 +255,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """How requests continue from a stored response; None if the protocol has no stored responses."""
     compaction: CompactionHooks | None = None
     """How clients ask for a conversation to be compacted; None if the protocol has no compaction."""
+    background: BackgroundHooks | None = None
+    """How responses run in the background; None if the protocol has no such responses."""
     socket: SocketHooks | None = None
     """How clients send requests over a WebSocket; None if the protocol has none."""
     other_servers: tuple[ServerHalf, ...] = ()

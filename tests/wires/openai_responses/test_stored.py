@@ -197,25 +197,25 @@ def test_the_time_of_completion_is_noted() -> None:
     assert isinstance(RESPONSE.message.parts[0], Text)
 
 
-@pytest.mark.parametrize(
-    ("item", "members"),
-    [
-        (
-            {"role": "user", "content": "hi"},
-            {"type": "message", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]},
-        ),
-        ({"role": "assistant", "content": "a"}, {"content": [{"type": "output_text", "text": "a", "annotations": []}]}),
-        ({"role": "user", "content": 7}, {"content": []}),
-        (
-            {"role": "user", "content": [{"type": "input_image"}, 7]},
-            {"content": [{"detail": "auto", "type": "input_image"}]},
-        ),
-        ({"type": "function_call", "status": "incomplete"}, {"status": "incomplete"}),
-        ({"type": "function_call_output", "output": "x"}, {"status": "completed", "output": "x"}),
-        ({"type": "function_call_output", "output": [{"type": "input_text"}]}, {"output": [{"type": "input_text"}]}),
-        ({"type": "reasoning", "summary": []}, {"type": "reasoning", "summary": []}),
-    ],
-)
+RAW_ITEMS: list[tuple[Any, Any]] = [
+    (
+        {"role": "user", "content": "hi"},
+        {"type": "message", "status": "completed", "content": [{"type": "input_text", "text": "hi"}]},
+    ),
+    ({"role": "assistant", "content": "a"}, {"content": [{"type": "output_text", "text": "a", "annotations": []}]}),
+    ({"role": "user", "content": 7}, {"content": []}),
+    (
+        {"role": "user", "content": [{"type": "input_image"}, 7]},
+        {"content": [{"detail": "auto", "type": "input_image"}]},
+    ),
+    ({"type": "function_call", "status": "incomplete"}, {"status": "incomplete"}),
+    ({"type": "function_call_output", "output": "x"}, {"status": "completed", "output": "x"}),
+    ({"type": "function_call_output", "output": [{"type": "input_text"}]}, {"output": [{"type": "input_text"}]}),
+    ({"type": "reasoning", "summary": []}, {"type": "reasoning", "summary": []}),
+]
+
+
+@pytest.mark.parametrize(("item", "members"), RAW_ITEMS)
 def test_an_item_gets_the_members_that_clients_require(item: Any, members: Any) -> None:
     complete = complete_item(item)
     assert {name: complete[name] for name in members} == members
@@ -230,3 +230,17 @@ def test_a_warmup_has_no_answer_to_continue_from() -> None:
     stored = PreviousResponse().record(rest, empty)
     joined = PreviousResponse().join(stored, Request(messages=(user("Go."),)))
     assert joined.messages == (user("Be quick."), user("Go."))
+
+
+def test_a_response_in_the_background_must_be_stored() -> None:
+    request = Request(extra={"openai_responses": {"background": True}})
+    assert PreviousResponse().split(request, b"{}")[0].is_background
+    request = Request(extra={"openai_responses": {"background": True, "store": False}})
+    with pytest.raises(InvalidRequest, match="store must be true"):
+        PreviousResponse().split(request, b"{}")
+
+
+def test_a_complete_response_is_not_changed_by_a_cancel() -> None:
+    endpoint = next(each for each in WIRE.server_endpoints if each.route.path.endswith("/cancel"))
+    body = json.loads(endpoint.encode(CancelResponse("resp_1"), STORED).body)
+    assert (body["id"], body["status"]) == ("resp_1", "completed")

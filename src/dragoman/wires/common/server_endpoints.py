@@ -73,7 +73,7 @@ class FetchResponse(msgspec.Struct, frozen=True):
 
 
 class CancelResponse(msgspec.Struct, frozen=True):
-    """Cancel a response. Every stored response is complete, so the result is always an error."""
+    """Cancel a response. The result is a `StoredResponse`, if it ran in the background and is complete."""
 
     id: str
 
@@ -165,6 +165,8 @@ class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
     references: tuple[str, ...] = ()
     """The ids of stored items that stand for themselves in the request."""
     store: bool = False
+    is_background: bool = False
+    """Whether the client gets a response at once, and fetches the answer later."""
     is_warmup: bool = False
     """Whether nothing is generated: a later request continues from this one."""
     needs_own_wire: str | None = None

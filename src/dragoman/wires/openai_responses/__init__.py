@@ -2,6 +2,7 @@
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.openai_responses.background import ResponsesBackground
 from dragoman.wires.openai_responses.compaction import CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
 from dragoman.wires.openai_responses.encoder import encode_request, encode_tools
@@ -28,5 +29,6 @@ WIRE = Wire(
     stored_conversations=PreviousResponse(),
     other_servers=(CompactServer(),),
     compaction=ResponsesCompaction(),
+    background=ResponsesBackground(),
     socket=ResponsesSocket(),
 )

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.types import JsonObject, Message, Notice, Opaque, Part, Request, Response, ToolCall, ToolResult
+from dragoman.types import JsonObject, Message, Opaque, Part, Request, Response, ToolCall, ToolResult
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.json import encode_json
@@ -26,9 +26,6 @@ from dragoman.wires.openai_responses.schema import NAME, OWN_ITEM
 from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result, item_kind
 
 _FIELDS = frozenset({"background", "conversation", "generate", "previous_response_id", "store"})
-_NO_BACKGROUND = Notice(
-    kind="changed", what="background", why=f"{NAME}: not supported; the response is returned at once and stored"
-)
 
 
 class PreviousResponse:
@@ -46,14 +43,16 @@ class PreviousResponse:
         conversation = extra.get("conversation")
         if conversation is not None and previous is not None:
             raise InvalidRequest("conversation must be left out with previous_response_id", param="conversation")
+        if extra.get("background") and extra.get("store") is False:
+            raise InvalidRequest("store must be true with background, got false; leave it out", param="store")
         query = StoredResponseQuery(
             item_list=conversation_id(conversation),
             previous_id=previous if isinstance(previous, str) else None,
             references=tuple(dict.fromkeys(_references(request))),
             store=extra.get("store") is not False,
+            is_background=bool(extra.get("background")),
             is_warmup=extra.get("generate") is False,
             needs_own_wire="prompt" if extra.get("prompt") else None,
-            notices=(_NO_BACKGROUND,) if extra.get("background") else (),
         )
         return query, replace(request, extra={**others, **rest, ECHO: read_echo(body)})
 

@@ -57,13 +57,16 @@ def _encode_input_items(request: FetchResponse, stored: StoredResponse) -> HttpR
     return page.encode(input_items(stored))
 
 
+def _encode_cancelled(_: CancelResponse, stored: StoredResponse) -> HttpResponse:
+    """A response that is complete is not changed by a client that cancels it."""
+    return OpenAIResponsesServer().encode_body(stored.response, stored.request)
+
+
 SERVER_ENDPOINTS = (
     ServerEndpoint(_FETCH, _decode_fetch, _encode_stored),
     ServerEndpoint(_DROP, lambda http: DropResponse(path_parameter(_DROP, http)), _encode_deleted),
     ServerEndpoint(_ITEMS, lambda http: FetchResponse(path_parameter(_ITEMS, http), Page(http)), _encode_input_items),
-    ServerEndpoint(
-        _CANCEL, lambda http: CancelResponse(path_parameter(_CANCEL, http)), lambda _, result: json_response(result)
-    ),
+    ServerEndpoint(_CANCEL, lambda http: CancelResponse(path_parameter(_CANCEL, http)), _encode_cancelled),
     count_tokens_endpoint(
         Route(method="POST", path="/v1/responses/input_tokens"),
         OpenAIResponsesServer().decode_request,

@@ -1,0 +1,238 @@
+"""Responses that run in the background: clients fetch, follow or cancel them while they run.
+
+A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
+snapshot for the other workers and for the time after a failure, and a mark if another worker was asked to cancel it. A
+snapshot of a running response expires soon and is renewed, so a response whose worker died is not shown as running.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeAlias
+
+import msgspec
+
+from dragoman.errors import InvalidRequest, StoreDown
+from dragoman.events import Started
+from dragoman.gateway.conversations import DAY, store_key
+from dragoman.gateway.request import RequestContext
+from dragoman.gateway.server.response import GatewayResponse, Write, with_headers
+from dragoman.gateway.store import Store
+from dragoman.types import Finish, JsonObject, Message, Response
+from dragoman.wires.base import BackgroundHooks, ResponseProgress
+from dragoman.wires.common.server_endpoints import (
+    CancelResponse,
+    EndpointRequest,
+    FetchResponse,
+    StoredConversations,
+    StoredResponse,
+)
+
+LEASE = 60.0
+"""Seconds for which the snapshot of a running response is shown after its last renewal."""
+RENEWAL = 15.0
+CHECK = 0.5
+"""Seconds between two looks for a mark of another worker."""
+PATIENCE = 10.0
+"""Seconds in which the worker of a response must notice that it is cancelled."""
+KEPT = 30 * DAY
+PING = b": ping\n\n"
+WriteAll: TypeAlias = Callable[[Write], Awaitable[None]]
+_decode = msgspec.json.Decoder(JsonObject).decode
+
+
+class RunningResponse:
+    """One response that runs in this worker."""
+
+    def __init__(self, key: tuple[str | None, str], progress: ResponseProgress, stored: StoredResponse) -> None:
+        self.key = key
+        self.progress = progress
+        self.stored = stored
+        """The response without an answer, for its input."""
+        self.is_over = False
+        self.is_cancelled = False
+        self.task: asyncio.Task[None] | None = None
+        self._waiters: set[asyncio.Event] = set()
+
+    async def write(self, data: bytes) -> None:
+        """Take events of the stream."""
+        self.progress.feed(data)
+        self.notify()
+
+    def notify(self) -> None:
+        """Wake everyone who follows."""
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def follow(self, write: Write, /, *, start: int, ping: float) -> None:
+        """Write the events from a number on, as they come, until the end."""
+        changed = asyncio.Event()
+        self._waiters.add(changed)
+        try:
+            while True:
+                changed.clear()
+                frames, is_over = self.progress.frames[start:], self.is_over
+                start += len(frames)
+                if frames:
+                    await write(b"".join(frames))
+                elif is_over:
+                    return
+                elif not await _happens(changed, ping):
+                    await write(PING)
+        finally:
+            self._waiters.discard(changed)
+
+
+class BackgroundResponses:
+    """All responses that run in this worker, and what the store says of others."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str | None, str], RunningResponse] = {}
+
+    async def start(self, context: RequestContext, write_all: WriteAll, /) -> RunningResponse:
+        """Run a response; `write_all` writes its whole stream."""
+        wire, id = context.wire, context.response_id or ""
+        if wire is None or wire.background is None or wire.stored_conversations is None:
+            raise InvalidRequest("background must be left out: this protocol has none", param="background")
+        head = Started(id=id, model=context.model, created=int(time.time()))
+        stored = _without_answer(wire.stored_conversations, context, head)
+        running = RunningResponse((context.owner, id), wire.background.progress(context.request, head), stored)
+        store = context.runtime.store
+        await _save(store, running, LEASE)
+        self._running[running.key] = running
+        running.task = asyncio.create_task(self._run(running, store, write_all))
+        return running
+
+    async def _run(self, running: RunningResponse, store: Store, write_all: WriteAll) -> None:
+        renewing = asyncio.create_task(_renew(running, store))
+        try:
+            await write_all(running.write)
+        except asyncio.CancelledError:
+            if not running.is_cancelled:
+                raise
+            running.progress.cancel()
+        finally:
+            renewing.cancel()
+            with suppress(StoreDown):
+                await _save(store, running, KEPT)
+            running.is_over = True
+            running.notify()
+            del self._running[running.key]
+
+    async def answer(self, context: RequestContext, request: EndpointRequest, /) -> GatewayResponse | None:
+        """The response to a client that asks for a response in the background; None if it is no such response."""
+        if context.wire is None or (hooks := context.wire.background) is None:
+            return None
+        match request:
+            case FetchResponse(id=id, options=None | int() as after):
+                return await self._fetch(context, hooks, id, after)
+            case CancelResponse(id=id):
+                return await self._cancel(context, hooks, id)
+            case _:
+                return None
+
+    async def drop(self, context: RequestContext, id: str, /) -> bool:
+        """Cancel a response and forget it; False if there was none."""
+        if (running := self._running.get((context.owner, id))) is not None:
+            await _end(running)
+        return await context.runtime.store.delete(store_key("background", context.owner, id))
+
+    async def wait(self) -> None:
+        """Wait for all responses to end."""
+        tasks = [running.task for running in self._running.values() if running.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def input_of(self, owner: str | None, id: str, /) -> StoredResponse | None:
+        """A running response without its answer."""
+        running = self._running.get((owner, id))
+        return None if running is None else running.stored
+
+    async def _fetch(
+        self, context: RequestContext, hooks: BackgroundHooks, id: str, after: int | None
+    ) -> GatewayResponse | None:
+        running = self._running.get((context.owner, id))
+        if running is None:
+            snapshot = await self._stored(context, id)
+            if snapshot is None:
+                return None
+            if after is not None:
+                why = "runs in another worker" if not hooks.is_over(snapshot) else "has no answer"
+                raise InvalidRequest(f"stream must be left out: the response {why}; fetch it instead", param="stream")
+            return with_headers(hooks.encode(snapshot), context.response_headers())
+        if after is None:
+            return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
+        return self.stream(context, running, start=after + 1)
+
+    def stream(self, context: RequestContext, running: RunningResponse, /, *, start: int = 0) -> GatewayResponse:
+        """The events of a response; a client that hangs up does not end it."""
+        ping = context.runtime.config.gateway.ping
+        headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache"), *context.response_headers()]
+        return GatewayResponse(200, headers, lambda write: running.follow(write, start=start, ping=ping))
+
+    async def _stored(self, context: RequestContext, id: str) -> JsonObject | None:
+        """The snapshot of a response that runs elsewhere, failed or was cancelled; None if it is complete."""
+        if await context.runtime.responses.load(context.owner, id) is not None:
+            return None
+        entry = await context.runtime.store.read(store_key("background", context.owner, id))
+        return None if entry is None else _decode(entry.value)
+
+    async def _cancel(self, context: RequestContext, hooks: BackgroundHooks, id: str) -> GatewayResponse | None:
+        running = self._running.get((context.owner, id))
+        if running is not None:
+            await _end(running)
+            return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
+        store, deadline = context.runtime.store, time.monotonic() + PATIENCE
+        snapshot = await self._stored(context, id)
+        if snapshot is not None and not hooks.is_over(snapshot):
+            await store.write(store_key("cancel", context.owner, id), b"1", ttl=LEASE)
+            while snapshot is not None and not hooks.is_over(snapshot) and time.monotonic() < deadline:
+                await asyncio.sleep(CHECK / 2)
+                snapshot = await self._stored(context, id)
+        return None if snapshot is None else with_headers(hooks.encode(snapshot), context.response_headers())
+
+
+def _without_answer(hooks: StoredConversations, context: RequestContext, head: Started) -> StoredResponse:
+    message, finish = Message(role="assistant"), Finish(reason="stop")
+    response = Response(id=head.id, model=head.model, created=head.created, message=message, finish=finish)
+    return hooks.record(context.request, response)
+
+
+async def _end(running: RunningResponse) -> None:
+    """Cancel a response, and wait until it has ended."""
+    running.is_cancelled = True
+    if running.task is not None:
+        running.task.cancel()
+        await asyncio.wait((running.task,))
+
+
+async def _renew(running: RunningResponse, store: Store) -> None:
+    """Renew the snapshot, and end the response if another worker was asked to cancel it."""
+    if not store.is_shared:
+        return
+    owner, id = running.key
+    renewed_at = time.monotonic()
+    while True:
+        await asyncio.sleep(CHECK)
+        with suppress(StoreDown):
+            if await store.read(store_key("cancel", owner, id)) is not None and running.task is not None:
+                running.is_cancelled = True
+                running.task.cancel()
+                return
+            if time.monotonic() - renewed_at > RENEWAL:
+                renewed_at = time.monotonic()
+                await _save(store, running, LEASE)
+
+
+async def _save(store: Store, running: RunningResponse, ttl: float) -> None:
+    owner, id = running.key
+    await store.write(store_key("background", owner, id), msgspec.json.encode(running.progress.snapshot), ttl=ttl)
+
+
+async def _happens(event: asyncio.Event, timeout: float) -> bool:  # noqa: ASYNC109 - a ping is due then
+    try:
+        async with asyncio.timeout(timeout):
+            return await event.wait()
+    except TimeoutError:
+        return False
