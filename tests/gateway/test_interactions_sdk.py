@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman import wires
+from dragoman import messages_from, wires
 from dragoman.targets.providers import target
 from dragoman.testing import FaultyServer
 from dragoman.types import (
@@ -95,6 +95,23 @@ def test_the_async_client_and_the_path_of_another_host(gateway: Gateway) -> None
     whole, streamed = asyncio.run(talk())
     assert whole == streamed
     assert whole.startswith("Hello!")
+
+
+def test_the_mode_for_vertex(gateway: Gateway) -> None:
+    credentials = pytest.importorskip("google.oauth2.credentials").Credentials(token="k")
+    place = {"vertexai": True, "project": "p", "location": "europe-west4", "credentials": credentials}
+    with genai.Client(**place, http_options=options(gateway.url)) as client:
+        answer = client.interactions.create(model="fast", input="hi")
+        assert client.interactions.get(answer.id).output_text == answer.output_text
+        client.interactions.delete(answer.id)
+
+
+def test_steps_of_the_package_are_messages(client: Any, upstream: FaultyServer) -> None:
+    upstream.add(assistant(SIGNED, CALL))
+    answer = client.interactions.create(model="claude/m", input="When?", tools=[TIDE])
+    (message,) = messages_from(answer.steps)
+    assert [part.text for part in message.parts if isinstance(part, Thinking)] == ["Look."]
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("tide", {"place": "Kiel"})]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])

@@ -97,6 +97,12 @@ FORMS: dict[str, list[Any]] = {
         },
         {"role": "user", "content": [{"toolResult": {"toolUseId": "call_1", "content": [{"text": "4.2 m"}]}}]},
     ],
+    "google_interactions": [
+        {"type": "user_input", "content": [{"type": "text", "text": "What is the tide?"}]},
+        {"type": "thought", "signature": "c2ln"},
+        {"type": "function_call", "id": "call_1", "name": "tide", "arguments": {"port": "Brest"}},
+        {"type": "function_result", "call_id": "call_1", "result": "4.2 m"},
+    ],
     "google": [
         genai.Content(role="user", parts=[genai.Part(text="What is the tide?")]),
         {
@@ -244,6 +250,7 @@ def test_a_tool_is_the_same_in_every_form(tool: Any) -> None:
         ({"type": "web_search_20250305", "name": "web_search"}, "anthropic"),
         ({"type": "web_search"}, "openai_responses"),
         ({"googleSearch": {}}, "google"),
+        ({"type": "google_search"}, "google_interactions"),
     ],
 )
 def test_the_tool_of_a_provider_is_opaque(tool: Any, wire: Any) -> None:

@@ -17,7 +17,9 @@ from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Message, Opaque, Request, Text, Tool, is_list, is_object
 from dragoman.types.checks import as_items, check_choice, is_mapping, naming, wrong_value
 
-DictForm: TypeAlias = Literal["openai_chat", "openai_responses", "anthropic", "google", "ollama", "bedrock"]
+DictForm: TypeAlias = Literal[
+    "openai_chat", "openai_responses", "anthropic", "google", "google_interactions", "ollama", "bedrock"
+]
 """The wire whose server half reads the dicts."""
 
 
@@ -34,6 +36,7 @@ _FIELDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "openai_responses": ("input", ("tools",)),
     "anthropic": ("messages", ("tools",)),
     "google": ("contents", ("tools",)),
+    "google_interactions": ("input", ("tools",)),
     "ollama": ("messages", ("tools",)),
     "bedrock": ("messages", ("toolConfig", "tools")),
 }
@@ -145,6 +148,7 @@ _CHOICE_MARKS: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     ("openai_responses", {"type": ("function", "custom")}),
     ("google", {"functionCallingConfig": (), "function_calling_config": ()}),
     ("bedrock", {"auto": (), "any": (), "tool": ()}),
+    ("google_interactions", {"allowed_tools": ()}),
 )
 """By wire: fields of a tool choice, and the values that the field must have, if any. The first that fits counts."""
 _CHOICE_FIELDS = {
@@ -152,6 +156,7 @@ _CHOICE_FIELDS = {
     "anthropic": ("tool_choice",),
     "openai_responses": ("tool_choice",),
     "google": ("toolConfig",),
+    "google_interactions": ("generation_config", "tool_choice"),
     "bedrock": ("toolConfig", "toolChoice"),
 }
 """By wire: the path of the tool choice in a request."""
@@ -175,7 +180,7 @@ def is_foreign(value: object, /) -> bool:
 
 
 def is_message_dict(value: object, /) -> TypeGuard[JsonObject]:
-    """Whether a dict is a message, or an item of OpenAI's Responses, and not a content block.
+    """Whether a dict is a message, an item of OpenAI's Responses or a step of Google's, and not a content block.
 
     >>> is_message_dict({"type": "function_call_output"}), is_message_dict({"type": "text"})
     (True, False)
@@ -183,9 +188,20 @@ def is_message_dict(value: object, /) -> TypeGuard[JsonObject]:
     if not is_object(value):
         return False
     kind = value.get("type")
-    return "role" in value or "parts" in value or (isinstance(kind, str) and _ITEM.fullmatch(kind) is not None)
+    if "role" in value or "parts" in value:
+        return True
+    return isinstance(kind, str) and (_ITEM.fullmatch(kind) is not None or _is_step(value))
 
 
+def _is_step(value: JsonObject) -> bool:
+    """Whether a dict is a step of Google's Interactions; Responses has calls, too, but their arguments are text."""
+    return value.get("type") in _STEPS or (value.get("type") == "function_call" and is_object(value.get("arguments")))
+
+
+_STEPS = tuple(
+    "user_input model_output thought function_result google_search_call google_search_result google_maps_call "
+    "google_maps_result url_context_call url_context_result mcp_server_tool_call mcp_server_tool_result".split()
+)
 _ITEM = re.compile(r"message|reasoning|item_reference|compaction|\w+_(call|call_output|list_tools|approval_\w+)")
 """The types of the items of OpenAI's Responses."""
 
@@ -240,6 +256,9 @@ def _marks(message: JsonObject) -> Iterable[tuple[str, str]]:
     if is_list(parts := message.get("parts")):
         is_ours = all(is_object(part) and "type" in part for part in parts)
         yield _OURS if is_ours and message.get("role") != "model" else "google", "parts"
+        return
+    if _is_step(message):
+        yield "google_interactions", f"type {message['type']!r}"
         return
     if isinstance(message.get("type"), str):
         yield "openai_responses", f"type {message['type']!r}"
@@ -342,7 +361,13 @@ def _form_of_tool(tool: JsonObject) -> str | None:
             return form
     if not isinstance(kind, str):
         return None
+    if kind in _INTERACTION_TOOLS:
+        return "google_interactions"
     return "anthropic" if re.search(r"_\d{8}$", kind) else "openai_responses"
+
+
+_INTERACTION_TOOLS = ("google_search", "google_maps", "url_context", "code_execution", "mcp_server", "retrieval")
+"""Types of tools that only Google's Interactions have."""
 
 
 _TOOL_KEYS: dict[str, frozenset[str]] = {

@@ -561,6 +561,14 @@ def test_odd_events_are_read_as_far_as_they_make_sense() -> None:
     )
 
 
+@pytest.mark.parametrize(("pieces", "arguments"), [(['{"a":', "1}"], {"a": 1}), (['{"a":'], '{"a":')])
+def test_arguments_of_a_tool_that_google_runs_come_in_pieces(pieces: list[str], arguments: Any) -> None:
+    call = {"type": "mcp_server_tool_call", "id": "m", "name": "x", "server_name": "s"}
+    deltas = [step("delta", delta={"type": "arguments_delta", "arguments": piece}) for piece in pieces]
+    response, _ = stream(step("start", step={**call, "arguments": {}}), *deltas, step("stop"), END)
+    assert response.message.parts == (Opaque(wire=NAME, data={**call, "arguments": arguments}),)
+
+
 def test_annotations_without_a_text_are_kept() -> None:
     response, _ = stream(
         step("start", step={"type": "model_output"}),

@@ -19,7 +19,7 @@ from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
-from dragoman.wires.common.json import decode_frame, decode_json, encode_json
+from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json
 from dragoman.wires.google_interactions.parts import decode_content, decode_step, decode_thought, is_content_type
 from dragoman.wires.google_interactions.schema import (
     ANSWER_FIELDS,
@@ -49,6 +49,8 @@ class _Step(msgspec.Struct):
     medium: JsonObject | None = None
     """A medium whose pieces still come."""
     pieces: list[bytes] = []
+    texts: list[str] = []
+    """The JSON text of the arguments of a tool that Google runs."""
 
 
 class InteractionsDecoder:
@@ -225,7 +227,10 @@ class InteractionsDecoder:
                 self._call(step, delta)
             case _:
                 self.out.count_characters(len(encode_json(delta)))
-                step.data = _merged(step.data, delta)
+                if isinstance(text := delta.get("arguments"), str):
+                    step.texts.append(text)
+                else:
+                    step.data = _merged(step.data, delta)
 
     def _content(self, step: _Step, content: JsonObject) -> None:
         """Read a content of an output, or a piece of it."""
@@ -353,7 +358,8 @@ class InteractionsDecoder:
             case "function_call":
                 self._end_call(step)
             case _:
-                self.out.add_part(Opaque(wire=NAME, data=step.data))
+                arguments = {"arguments": _parsed("".join(step.texts))} if step.texts else {}
+                self.out.add_part(Opaque(wire=NAME, data={**step.data, **arguments}))
 
     _events: ClassVar[dict[str, "Callable[[InteractionsDecoder, JsonObject], None]"]] = {
         "interaction.created": _created,
@@ -396,6 +402,13 @@ def _merged(data: JsonObject, delta: JsonObject) -> JsonObject:
         elif key != "type":
             data[key] = value
     return data
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return _ANY.decode(text)
+    except DECODE_ERRORS:
+        return text
 
 
 def _mark(data: JsonObject) -> tuple[Any, Any]:
