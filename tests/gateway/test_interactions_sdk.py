@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman import messages_from, wires
+from dragoman import Model, Registry, messages_from, wires
 from dragoman.targets.providers import target
 from dragoman.testing import FaultyServer
 from dragoman.types import (
@@ -184,6 +184,36 @@ def test_what_is_not_stored_cannot_be_continued(client: Any) -> None:
 def test_an_unknown_model_is_an_error_of_the_package(client: Any, *, stream: bool) -> None:
     with refused(404, "model_not_found"):
         list(client.interactions.create(model="nothing", input="hi", stream=stream))
+
+
+# Our own client half as a client of the gateway ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(gateway: Gateway) -> Model:
+    registry = Registry(env={})
+    registry.add_provider(name="box", like="google-interactions", base_url=f"{gateway.url}/v1beta", api_key="hush-key")
+    return registry.model("box/fast")
+
+
+def test_our_library_talks_to_the_gateway(own: Model) -> None:
+    answer = own.generate("hi")
+    assert answer.text.startswith("Hello!")
+    assert "".join(own.stream("hi").text_deltas()) == answer.text
+    assert answer.id is not None
+    assert answer.id.startswith("v1_")
+
+
+def test_a_probe_finds_what_the_server_can_do(own: Model) -> None:
+    facts = own.probe().facts
+    assert (facts["tools"], facts["streaming"]) == (True, True)
+
+
+def test_explain_shows_the_bytes_and_no_key(own: Model) -> None:
+    (shown,) = own.explain("hi", reasoning="low")
+    assert shown.request is not None
+    assert b'"thinking_level":"low"' in shown.request.body
+    assert "hush-key" not in repr(shown)
 
 
 # The oracle: the bytes that the package sends for the same request ----------------------------------------------------
