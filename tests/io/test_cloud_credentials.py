@@ -132,7 +132,7 @@ def test_a_file_that_is_not_one(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text("{}")
     credential = GoogleCredential({"GOOGLE_APPLICATION_CREDENTIALS": str(file)})
-    with pytest.raises(AuthFailed, match="google-auth found no token"):
+    with pytest.raises(AuthFailed, match=r"google-auth found no token .*; run gcloud auth"):
         credential.sign(signing(credential))
 
 

@@ -23,6 +23,9 @@ AZURE_SCOPE, FOUNDRY_SCOPE = "https://cognitiveservices.azure.com/.default", "ht
 _AZURE_CLOUDS = {"login.microsoftonline.us": "azure.us", "login.chinacloudapi.cn": "azure.cn"}
 """The clouds of governments and of China: the host of their logins, and the domain of their services."""
 
+_GOOGLE_HINT = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS"
+_AZURE_HINT = "run az login, or set the key's variable"
+
 
 def cloud_credential(identity: Identity, env: Mapping[str, str], /) -> Credential:
     """What signs the requests to targets of a cloud, if they have no key."""
@@ -79,7 +82,7 @@ class GoogleCredential(_BearerCredential):
             self._library.refresh(transport.Request())
         except auth.exceptions.GoogleAuthError as error:
             self._library = None
-            raise AuthFailed(f"google-auth found no token ({type(error).__name__})") from error
+            raise AuthFailed(f"google-auth found no token ({type(error).__name__}); {_GOOGLE_HINT}") from error
         expiry = self._library.expiry
         self.source = f"Google ({type(self._library).__module__.rpartition('.')[2]})"
         return Token(value=self._library.token, expires_at=expiry and expiry.replace(tzinfo=UTC).timestamp())
@@ -124,5 +127,5 @@ class EntraCredential(_BearerCredential):
         try:
             token = self._library.get_token(self._scope)
         except core.AzureError as error:
-            raise AuthFailed(f"azure-identity found no token ({type(error).__name__})") from error
+            raise AuthFailed(f"azure-identity found no token ({type(error).__name__}); {_AZURE_HINT}") from error
         return Token(value=token.token, expires_at=float(token.expires_on))

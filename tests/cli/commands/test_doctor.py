@@ -63,6 +63,11 @@ def test_it_says_where_the_credentials_of_a_cloud_come_from() -> None:
     assert "very-secret" not in done.out + done.err
 
 
+def test_a_spec_with_a_colon_names_a_cloud_too() -> None:
+    env = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "very-secret"}
+    assert "bedrock: credentials from AWS (environment)" in dragoman("doctor", DRAGOMAN_MODEL="bedrock:m", **env).out
+
+
 def test_credentials_of_a_cloud_that_are_missing_are_named() -> None:
     done = dragoman("doctor", DRAGOMAN_MODEL="vertex/gemini-x", GOOGLE_CLOUD_PROJECT="p")
     assert "vertex: AuthFailed" in done.out or "vertex: no key from Google" in done.out

@@ -113,6 +113,12 @@ def test_vertex_counts_tokens_and_bedrock_does_not() -> None:
         WIRE.endpoints.encode_tokens(REQUEST, target("bedrock-anthropic"))
 
 
+@pytest.mark.parametrize("provider", MODELS)
+def test_clouds_do_not_list_models(provider: str) -> None:
+    with pytest.raises(Unsupported, match=f"{provider}: listing models is not supported"):
+        WIRE.endpoints.encode_models(target(provider))
+
+
 # Streams of InvokeModel -----------------------------------------------------------------------------------------------
 
 ANSWER = Response(

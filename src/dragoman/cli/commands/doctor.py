@@ -1,6 +1,7 @@
 """`dragoman doctor`: check the installation, the environment and the config, and say what to fix."""
 
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -134,7 +135,7 @@ def _keys(registry: Registry) -> Iterator[CheckResult]:
 def _used_clouds(registry: Registry) -> list[str]:
     """One provider of each cloud that aliases or the default model use without a key."""
     specs = [*registry.aliases().values(), *filter(None, [registry.env.get("DRAGOMAN_MODEL")])]
-    names = dict.fromkeys(element.strip().partition("/")[0] for spec in specs for element in spec.split(","))
+    names = dict.fromkeys(re.split("[/:]", element.strip())[0] for spec in specs for element in spec.split(","))
     records = [registry.provider(name) for name in names if name in registry.providers()]
     used = {
         record.identity: record.name for record in records if record.identity and not key_variable(record, registry)

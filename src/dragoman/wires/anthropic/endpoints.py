@@ -7,8 +7,7 @@ from dragoman.errors import Unsupported
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Request
-from dragoman.wires.anthropic.encoder import encode_request
-from dragoman.wires.anthropic.schema import VERSION
+from dragoman.wires.anthropic.encoder import encode_request, version_header
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.http import get_request, with_body
 
@@ -19,8 +18,9 @@ class _Endpoints(Endpoints):
     counts_tokens = True
 
     def encode_models(self, target: Target, /) -> HttpRequest:
-        headers = {"anthropic-version": target.quirks.api_version or VERSION}
-        return get_request(target, "/models?limit=1000", **headers)
+        if target.hosting is not None:
+            raise Unsupported(f"{target.provider}: listing models is not supported")
+        return get_request(target, "/models?limit=1000", **version_header(target))
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         hosting = target.hosting
