@@ -68,6 +68,7 @@ class HttpClient:
     def close(self) -> None:
         """Close the connections: calls without an answer end with Reset, a later call opens new connections."""
         self._check_process()
+        self._heads = {}  # they hold keys
         self._pool.close()
         self._loop_pools.close()
 
