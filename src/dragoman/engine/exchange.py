@@ -219,7 +219,16 @@ class _StreamedExchange:
         content_length, latency, now = 0, None, began
         self._last_content = began
         while not self._is_finished:
-            new = yield from self._read(answer, decoder, now)
+            try:
+                timeout = time_left(self._call.deadline, now, self._time_for_content(now), count_failure=True)
+                data: bytes = yield Read(answer, timeout)
+            except TimedOut as error:
+                yield from name_limit(error, self._call, self._last_content, self._content_limit[0])
+                new = self._end_early(decoder, error)
+            except DragomanError as error:
+                new = self._end_early(decoder, error)
+            else:
+                new = self._decode(data, decoder)
             if self._output_decoder is not None:
                 new = self._output_decoder.feed(new)
             ready = self._take(new, preface)
@@ -242,7 +251,7 @@ class _StreamedExchange:
 
     @property
     def _is_finished(self) -> bool:
-        return isinstance(self._events[-1], Finished) if self._events else False
+        return type(self._events[-1]) is Finished if self._events else False
 
     def _open(self, began: float) -> Plan[Exchange]:
         timeouts, deadline = self._timeouts, self._call.deadline
@@ -260,15 +269,7 @@ class _StreamedExchange:
             raise
         return answer
 
-    def _read(self, answer: Exchange, decoder: StreamDecoder, now: float) -> Plan[list[Event]]:
-        try:
-            timeout = time_left(self._call.deadline, now, self._time_for_content(now), count_failure=True)
-            data: bytes = yield Read(answer, timeout)
-        except TimedOut as error:
-            yield from name_limit(error, self._call, self._last_content, self._content_limit[0])
-            return self._end_early(decoder, error)
-        except DragomanError as error:
-            return self._end_early(decoder, error)
+    def _decode(self, data: bytes, decoder: StreamDecoder) -> list[Event]:
         try:
             return decoder.feed(data) if data else decoder.end()
         except DragomanError as error:
@@ -276,6 +277,9 @@ class _StreamedExchange:
 
     def _time_for_content(self, now: float) -> float | None:
         """Seconds until content must have come."""
+        timeouts = self._timeouts
+        if timeouts.idle is None and timeouts.first_event is None:
+            return None
         name, limit = self._content_limit
         if limit is None:
             return None
