@@ -45,7 +45,10 @@ def test_a_program_runs_a_tool_loop(name: str) -> None:
         text = f"[providers.{simulator.PROVIDER}]\n{config.format(server.url)}[aliases]\nagent = '{simulator.spec}'\n"
         with Gateway(home, text) as gateway:
             printed = run_program(PROGRAMS[name], home, gateway.url)
+        log = gateway.log.read_text(encoding="utf-8")
     assert "The tide is 4.2 m." in printed
+    # Only on a WebSocket, Codex prepares its first turn, for which no target is called.
+    assert ('"attempts":0' in log) == (name == "codex-websocket")
     results = [result.text for message in simulator.requests[-1].messages for result in message.tool_results]
     assert len(results) == 2
     assert all("tide-4.2" in result for result in results)

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import pytest
 import uvicorn
@@ -193,6 +195,49 @@ def test_a_gateway_that_stops_closes_an_idle_websocket_at_once(tmp_path: Path) -
     # The block has ended, so the process has stopped.
     with pytest.raises(ConnectionClosed):
         socket.recv(timeout=PATIENCE)
+
+
+class EndlessServer(ThreadingHTTPServer):
+    """A provider that writes until its client is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Endless)
+        self.is_left = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Endless(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        choice = {"index": 0, "delta": {"content": "x" * 1000}, "finish_reason": None}
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"data: %b\n\n" % json.dumps({"id": "1", "choices": [choice]}).encode())
+        cast("EndlessServer", self.server).is_left.set()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_client_that_reads_nothing_is_cut_off(tmp_path: Path) -> None:
+    with EndlessServer() as upstream:
+        config = record("up", f"http://127.0.0.1:{upstream.server_port}/v1")
+        with Gateway(tmp_path, f"[gateway]\nwrite_timeout = 0.5\n{config}") as gateway:
+            socket = connect(address(gateway), max_queue=1, ping_interval=None, close_timeout=0).__enter__()
+            socket.send(json.dumps({"type": "response.create", "model": "up/m", "input": "hi"}))
+            assert upstream.is_left.wait(PATIENCE)
+            socket.close()
+    assert '"outcome":"client_disconnected"' in gateway.log.read_text()
 
 
 # By ASGI --------------------------------------------------------------------------------------------------------------
