@@ -40,6 +40,21 @@ def test_keys_of_the_environment() -> None:
     assert source == "AWS (environment)"
 
 
+@pytest.mark.parametrize(
+    ("host", "service"),
+    [
+        ("bedrock-runtime-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1/bedrock"),
+        ("vpce-1.bedrock-runtime.eu-west-1.vpce.amazonaws.com", "eu-west-1/bedrock"),
+        ("bedrock-mantle.eu-west-1.api.aws", "eu-west-1/bedrock-mantle"),
+        ("vpce-1.bedrock-mantle.eu-west-1.vpce.amazonaws.com", "eu-west-1/bedrock-mantle"),
+        ("aws-external-anthropic.eu-west-1.api.aws", "eu-west-1/aws-external-anthropic"),
+        ("runtime.sagemaker.eu-west-1.amazonaws.com", "eu-west-1/sagemaker"),
+    ],
+)
+def test_the_service_is_that_of_the_host(host: str, service: str) -> None:
+    assert sign(ENV, f"https://{host}")[0].endswith(f"/{service}/aws4_request")
+
+
 def test_the_region_comes_from_the_environment_if_the_host_has_none() -> None:
     assert "/us-west-2/" in sign({**ENV, "AWS_REGION": "us-west-2"}, "http://localhost:8080")[0]
     with pytest.raises(Exception, match="no region; set AWS_REGION"):

@@ -392,3 +392,43 @@ def test_the_sdk_sends_the_same(name: str, stream: bool, server: Recorder) -> No
     assert ours.json == body
     expected = {name: value for name, value in headers(theirs).items() if name not in oracle.own_headers}
     assert headers(ours) == expected
+
+
+# Whoever else signs requests ------------------------------------------------------------------------------------------
+
+
+def test_claude_platform_on_aws(server: Recorder) -> None:
+    keys = {"aws_access_key": "AKIDEXAMPLE", "aws_secret_key": "anything"}
+    client = anthropic.AnthropicAWS(
+        base_url=server.origin, aws_region="eu-west-1", workspace_id="wrkspc_1", max_retries=0, **keys
+    )
+    with pytest.raises(anthropic.BadRequestError):
+        messages(client, CLAUDE, stream=False)
+    registry = Registry(env=AWS)
+    registry.add_provider(
+        name="claude-aws",
+        wire="anthropic",
+        base_url=f"{server.origin}/v1",
+        identity="aws",
+        headers={"anthropic-workspace-id": "wrkspc_1"},
+    )
+    with pytest.raises(DragomanError):
+        registry.model(f"claude-aws/{CLAUDE}", retries=0).generate(
+            MESSAGES,
+            system="Be brief.",
+            tools=[TOOL],
+            tool_choice="required",
+            max_tokens=300,
+            stop=["END"],
+            temperature=0.5,
+        )
+    registry.close()
+    theirs, ours = server.requests
+    assert path(ours) == path(theirs) == "/v1/messages"
+    body = theirs.json
+    no_stream(body)
+    assert ours.json == body
+    expected = headers(theirs)
+    # The host of the cloud names the service of the signature; this one is on loopback.
+    expected["authorization"] = expected["authorization"].replace("aws-external-anthropic", "bedrock")
+    assert headers(ours) == expected

@@ -15,8 +15,9 @@ from dragoman.io.credentials import CachedCredential
 from dragoman.targets.aws import AwsKeys, Profile, keys_from_env, read_profile, region_of, sign_v4
 from dragoman.targets.target import Target
 
-SERVICE, MANTLE = "bedrock", "bedrock-mantle"
-"""The names that signatures have: of the service, and of the one whose hosts begin with it."""
+SERVICE = "bedrock"
+_OTHER_SERVICES = ("bedrock-mantle", "aws-external-anthropic", "sagemaker")
+"""The names that signatures have: of the service, and of those whose name is a part of their hosts."""
 BOTOCORE_LIFETIME = 300.0
 """Seconds for which keys of botocore are used; botocore itself refreshes them before they expire."""
 _NO_KEYS = "no keys; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
@@ -73,7 +74,8 @@ class AwsCredential(CachedCredential[AwsKeys]):
         region = region_of(host) or self.region
         if region is None:
             raise SetupError(f"{target.provider}: no region; set AWS_REGION")
-        return sign_v4(http, secret, region, MANTLE if host.startswith(MANTLE) else SERVICE, time.time())
+        service = next((name for name in _OTHER_SERVICES if name in host.split(".")), SERVICE)
+        return sign_v4(http, secret, region, service, time.time())
 
     @property
     def region(self) -> str | None:
