@@ -14,6 +14,7 @@ from dragoman.errors import Overloaded, StoreDown
 from dragoman.gateway.app import App
 from dragoman.gateway.reasoning.outgoing import MAX_INLINE
 from dragoman.gateway.reasoning.places import CHAT, STORED, find_tags
+from dragoman.gateway.reasoning.state import call_digest
 from dragoman.testing import Scripted
 from dragoman.types import Message, Opaque, Part, Request, Text, Thinking, ToolCall, assistant, user
 from tests.support.gateway.dialects import post, see
@@ -118,6 +119,28 @@ def test_a_text_that_is_added_to_the_tag_of_a_call_is_ignored_with_a_notice() ->
     client.send()
     assert b"c2lnbmVk" not in script.http[-1].body
     assert any("its tag or text was changed" in notice for notice in client.notices)
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in (*TAGGED, "ollama") if dialect != "google"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_signature_of_a_changed_call_is_ignored_with_a_notice(dialect: str, *, stream: bool) -> None:
+    client, script = first_turn(dialect, "google", stream=stream)
+    edited = [
+        replace(part, arguments={"port": "Evil"}, raw=None) if isinstance(part, ToolCall) else part
+        for part in history(client)
+    ]
+    with_history(client, *edited)
+    client.send()
+    assert b"c2lnbmVk" not in script.http[-1].body
+    if dialect != "ollama":  # the store finds nothing for the changed call
+        assert any("its call was changed" in notice for notice in client.notices)
+
+
+def test_numbers_and_the_order_of_members_do_not_change_a_call() -> None:
+    one = ToolCall(id="a", name="plan", arguments={"hours": [1.0, {"x": 2}], "port": "Brest"})
+    other = ToolCall(id="b", name="plan", arguments={"port": "Brest", "hours": [1, {"x": 2.0}]})
+    assert call_digest(one) == call_digest(other)
+    assert call_digest(one) != call_digest(replace(other, arguments={"port": "Brest", "hours": [1.5, {"x": 2}]}))
 
 
 @each_dialect

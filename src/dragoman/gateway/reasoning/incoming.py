@@ -12,7 +12,15 @@ from msgspec.structs import replace
 
 from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
 from dragoman.gateway.reasoning.places import CHAT, GOOGLE, FoundPart, FoundTag, find_tags
-from dragoman.gateway.reasoning.state import AnswerState, PartState, TextNearby, decode_state, origin_of, text_digest
+from dragoman.gateway.reasoning.state import (
+    AnswerState,
+    PartState,
+    TextNearby,
+    call_digest,
+    decode_state,
+    origin_of,
+    text_digest,
+)
 from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.targets.target import Target
@@ -21,6 +29,7 @@ from dragoman.wires.common.extra import wire_extra
 
 WHAT = "reasoning of an earlier answer"
 CHANGED = "its tag or text was changed, or the tag is of another gateway or API key"
+CHANGED_CALL = "its call was changed"
 NOT_STORED = "the store does not have it anymore"
 MAX_LOOKUPS = 1000
 """Reads of the store for one request."""
@@ -132,6 +141,8 @@ class _Restorer:
             if found.part is not None:
                 build.add_part(found.part)
         parts = build.parts(self._target.wire)
+        if build.has_changed_call:
+            self._note(CHANGED_CALL)
         return replace(message, parts=parts) if parts or message.extra else None
 
     def _read(self, tag: FoundTag, content: TagContent | None) -> list[PartState]:
@@ -176,6 +187,8 @@ class _MessageBuilder:
     """Puts the parts of a message and their states together again."""
 
     def __init__(self) -> None:
+        self.has_changed_call = False
+        """Whether a call is not the one that its state was made for."""
         self._parts: list[Part] = []
         self._moved: list[PartState] = []
         """Thinking that was away from its place."""
@@ -207,7 +220,10 @@ class _MessageBuilder:
             case Thinking():
                 extra = part.extra
                 self._moved += [replace(state, text=part.text, redacted=part.redacted, extra=extra) for state in states]
-            case Text() | ToolCall():
+            case ToolCall():
+                is_same = any(self._is_same(part, state) for state in states)
+                self._parts.append(part if is_same else replace(part, extra={}))
+            case Text():
                 self._parts.append(part if states else replace(part, extra={}))
             case _:
                 return
@@ -249,9 +265,14 @@ class _MessageBuilder:
         placed += [_thinking(state) for state in waiting]
         return tuple(placed)
 
+    def _is_same(self, call: ToolCall, state: PartState) -> bool:
+        is_same = not state.text or state.text == call_digest(call)
+        self.has_changed_call = self.has_changed_call or not is_same
+        return is_same
+
     def _with_state(self, call: ToolCall, place: int, *, needs_ids: bool) -> ToolCall:
         state = self._calls.get(call.id) or self._calls_by_place.get(place)
-        if state is not None:
+        if state is not None and self._is_same(call, state):
             return replace(call, extra={**call.extra, **state.extra})
         # Google matches results to calls by id, so calls next to one with an id need theirs, too.
         return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if needs_ids else call

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
 from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, InStore
-from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, encode_state, state_of
+from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, call_digest, encode_state, state_of
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.types import Extra, Notice, Part, Response, Text, Thinking, ToolCall
 
@@ -139,6 +139,7 @@ class AnswerTagger:
         state = self._state_of(part)
         if isinstance(part, ToolCall):
             self.calls.append(part)
+            state = None if state is None else replace(state, text=call_digest(part))
         if isinstance(part, Text):
             self._texts += 1
             self.text += part.text

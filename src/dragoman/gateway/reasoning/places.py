@@ -181,7 +181,8 @@ class NextToState:
     def place(self, part: Part, state: PartState | None, /) -> Placed:
         if state is None or not isinstance(part, Text | Thinking | ToolCall):
             return Placed((), part, ())
-        tag = self._make_tag([replace(state, extra={}, text=nearby(part.text) if isinstance(part, Thinking) else "")])
+        text = nearby(part.text) if isinstance(part, Thinking) else state.text if isinstance(part, ToolCall) else ""
+        tag = self._make_tag([replace(state, extra={}, text=text)])
         return Placed((), part if tag is None else replace(part, extra={**part.extra, NATIVE: {"tag": tag}}), ())
 
     def end(self) -> tuple[Part, ...]:

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.targets.target import Target
-from dragoman.types import Extra, Part, Text, Thinking, ToolCall, is_object
+from dragoman.types import Extra, Part, Text, Thinking, ToolCall, is_list, is_object
 from dragoman.wires.common.extra import wire_extra
 
 RETURNED: dict[str, tuple[str, ...]] = {
@@ -43,6 +43,7 @@ class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     kind: Literal["thinking", "call", "text"]
     extra: dict[str, Any]
     text: str | TextNearby = ""
+    """The text of thinking or of a text; the digest of a call, or "" if it was not complete yet."""
     redacted: bool = False
     id: str = ""
     """The id of a call."""
@@ -118,6 +119,20 @@ def _has_any(extra: Extra, wire: str, members: tuple[str, ...]) -> bool:
 def text_digest(text: str, /) -> str:
     """A short digest of a text."""
     return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def call_digest(call: ToolCall, /) -> str:
+    """A short digest of a call. Clients write 1.0 as 1, and members in another order."""
+    content = msgspec.json.encode([call.name, _plain(call.arguments)], order="deterministic")
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if is_list(value):
+        return [_plain(each) for each in value]
+    return {name: _plain(each) for name, each in value.items()} if is_object(value) else value
 
 
 def nearby(text: str, /, *, start: int = 0) -> TextNearby:
