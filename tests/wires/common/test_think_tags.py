@@ -61,6 +61,9 @@ OPENED: dict[str, list[tuple[str, str]]] = {
     "a `<think>` b</think>c": [("thinking", "a `<think>` b"), ("text", "c")],
     "Use `</think>` to end": [("text", "Use `</think>` to end")],
     "a </thin": [("text", "a </thin")],
+    ' {"a": "</think>"}': [("text", ' {"a": "</think>"}')],
+    '["</think>"]': [("text", '["</think>"]')],
+    'a {"b": 1}</think>{"b": 2}': [("thinking", 'a {"b": 1}'), ("text", '{"b": 2}')],
 }
 """Texts of models whose prompt ends with `<think>`. Other texts are split as usual."""
 

@@ -80,7 +80,12 @@ class ThinkTagSplitter:
             self._last = kind
 
     def _read_open(self, rest: str) -> str:
-        """Read text that is thinking if `</think>` comes before `<think>`."""
+        """Read text that is thinking if `</think>` comes before `<think>`. JSON is not: the tag may be in a string."""
+        if not self._has_thought:
+            first = rest.lstrip()[:1]
+            if first and first in '{["':
+                return self._start_over(rest)
+            self._has_thought = bool(first)
         found = _TAG.search(rest)
         before, tag = (rest[: found.start()], found[0]) if found else _split_at_tag(rest, CLOSE, OPEN)
         self._block.append(before)
