@@ -118,6 +118,13 @@ def test_providers_with_a_key_are_the_first_choice_and_a_name_without_letters_ha
         registry.targets(":")
 
 
+def test_a_prompt_in_the_place_of_the_model_is_not_repeated_at_length() -> None:
+    for text in ("a" * 10_000, "Is it so? " * 1000):
+        with pytest.raises(SetupError) as refused:
+            empty().targets(text)
+        assert len(str(refused.value)) < 600
+
+
 def test_the_hints_name_only_providers_that_exist() -> None:
     assert spec_hint("qwen3", ["vllm"], []) == "; for example vllm/qwen3"
     assert spec_hint("qwen3", ["groq"], []) == ""

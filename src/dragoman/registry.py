@@ -44,7 +44,7 @@ from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import apply_families, maker_of, record_of
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS, with_other_names
-from dragoman.targets.spec_hints import provider_hint, spec_hint
+from dragoman.targets.spec_hints import provider_hint, shorten, spec_hint
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
 
@@ -530,7 +530,7 @@ class Registry:
             return f"{provider}/{name}"
         hint = "" if name in self._providers else did_you_mean(name, self._aliases)
         hint = hint or spec_hint(name, self._providers, self._providers_with_key())
-        raise SetupError(f"model must be provider/model or an alias, got {name!r}{_inside(path)}{hint}")
+        raise SetupError(f"model must be provider/model or an alias, got {shorten(name)!r}{_inside(path)}{hint}")
 
     def _providers_with_key(self) -> list[str]:
         """The providers whose key is in the environment, one for each key."""

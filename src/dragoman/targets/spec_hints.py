@@ -53,6 +53,7 @@ _MAKERS = frozenset(
 )
 """The names of open models begin with their maker: meta-llama/Llama-3.3-70B-Instruct."""
 _MAX_CHOICES = 3
+_MAX_SHOWN = 100
 
 
 def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) -> str:
@@ -61,6 +62,7 @@ def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) ->
     >>> spec_hint("GPT-5", ["openai"], []), spec_hint("qwen3", ["ollama", "vllm"], [])
     ('; write openai/gpt-5', '; for example ollama/qwen3 or vllm/qwen3')
     """
+    name = shorten(name)
     if name.strip(":") in providers:
         return f"; add the model: {name.strip(':')}/…"
     if set(name) & set(" \t\r\n") or not name.strip(":"):
@@ -73,6 +75,15 @@ def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) ->
     hosts = dict.fromkeys(host for host in _hosts(name, ready, has_tag=bool(model)) if host in providers)
     choices = [f"{host}/{name}" for host in hosts][:_MAX_CHOICES]
     return f"; for example {' or '.join(choices)}" if choices else ""
+
+
+def shorten(name: str, /) -> str:
+    """A name for an error message; of a text that is too long for a name, only the start.
+
+    >>> shorten("gpt-5"), len(shorten("a" * 1000))
+    ('gpt-5', 101)
+    """
+    return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
 
 
 def provider_hint(name: str, providers: Collection[str], /) -> str:
