@@ -169,9 +169,9 @@ def test_a_stored_interaction_is_fetched_streamed_and_deleted(client: Any) -> No
     with refused(400, "Cannot cancel"):
         client.interactions.cancel(first.id)
     client.interactions.delete(first.id)
-    for missing in (lambda: client.interactions.get(first.id), lambda: client.interactions.delete(first.id)):
+    for method in (client.interactions.get, client.interactions.delete):
         with refused(404, "not_found"):
-            missing()
+            method(first.id)
 
 
 def test_what_is_not_stored_cannot_be_continued(client: Any) -> None:

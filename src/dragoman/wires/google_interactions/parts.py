@@ -228,8 +228,8 @@ def decode_thought(data: JsonObject) -> Thinking:
     items = summary if is_list(summary) else []
     texts = [item.get("text") for item in items if is_object(item) and item.get("type") == "text"]
     text = "".join(piece for piece in texts if isinstance(piece, str))
-    if len(texts) < len(items):
-        rest["summary"] = summary  # it has images, too
+    if any(not is_object(item) or item.keys() != {"type", "text"} for item in items):
+        rest["summary"] = summary  # it has images or annotations, too
     return Thinking(text=text, redacted=not text, extra={NAME: rest})
 
 
