@@ -3,7 +3,11 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
+import certifi
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -26,3 +30,16 @@ def pytest_collection_finish() -> None:
     """Modules and tests live to the end: the garbage collector need not visit them again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each client of httpx reads all public certificates, which takes 20 ms; on this machine one of them is enough."""
+    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
+    file = tmp_path_factory.mktemp("certificates") / "one.pem"
+    file.write_text(first + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(file))
+        for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+            patch.delenv(name, raising=False)
+        yield
