@@ -11,7 +11,13 @@ from openai.types.conversations import (
     ConversationItem,
     ConversationItemList,
 )
-from openai.types.responses import Response, ResponseItemList, ResponseStreamEvent
+from openai.types.responses import (
+    CompactedResponse,
+    InputTokenCountResponse,
+    Response,
+    ResponseItemList,
+    ResponseStreamEvent,
+)
 from pydantic import TypeAdapter
 
 from dragoman.gateway.app import App
@@ -167,6 +173,21 @@ def test_the_input_of_a_response_is_of_the_sdks_types() -> None:
     page = call(app, "GET", f"/v1/responses/{response['id']}/input_items?limit=100")
     assert is_strictly(ResponseItemList, page)
     assert len(page["data"]) >= len(ITEMS)
+
+
+@pytest.mark.parametrize("kind", [ClaudeSimulator, GptSimulator])
+def test_compactions_and_counts_are_of_the_sdks_types(kind: type[Simulator]) -> None:
+    with kind("A summary.").serve() as server:
+        place = f'[providers.{kind.PROVIDER}]\nbase_url = "{server.url}"\napi_key = "k"\n'
+        app = app_of(f"[gateway]\nlog = false\n{place}")
+        body = {"model": f"{kind.PROVIDER}/{kind.MODEL}", "input": ITEMS[:3:2]}
+        compacted = call(app, "POST", "/v1/responses/compact", body)
+        counted = call(app, "POST", "/v1/responses/input_tokens", {**body, "input": ITEMS[:1]})
+    # OpenAI sends the messages of the user here, too, for which the type of the SDK has no place (2026-11).
+    *users, compaction = compacted["output"]
+    assert [item["role"] for item in users] == ["user"]
+    assert is_strictly(CompactedResponse, {**compacted, "output": [compaction]})
+    assert is_strictly(InputTokenCountResponse, counted)
 
 
 def test_an_item_of_any_form_is_listed_or_refused() -> None:

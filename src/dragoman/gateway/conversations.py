@@ -116,9 +116,6 @@ class RecentResponses:
         self._bytes = 0
         self._responses: dict[str, tuple[StoredResponse, int]] = {}
 
-    def __len__(self) -> int:
-        return len(self._responses)
-
     def get(self, id: str, /) -> StoredResponse | None:
         """A response; None if there is none with this id."""
         return self._responses[id][0] if id in self._responses else None
