@@ -140,11 +140,12 @@ def test_a_tool_may_have_the_name_any_and_a_choice_may_forbid_parallel_calls() -
         {"type": "tool"},
         {"functionCallingConfig": 3},
         {"allowed_tools": 3},
-        {"x": {1}},
+        {"x": object()},
+        {"type": "tool", "name": "ebb"},
     ],
 )
 def test_another_tool_choice_is_refused_by_name(choice: Any) -> None:
-    with pytest.raises(InvalidRequest, match="tool_choice") as refused:
+    with pytest.raises(InvalidRequest, match="tool_choice must be 'auto', 'none', 'required' or ") as refused:
         dragoman.generate("demo/any", "hi", tools=[TIDE], tool_choice=choice)
     assert refused.value.param == "tool_choice"
 
@@ -182,6 +183,9 @@ def test_an_image_by_url() -> None:
     wrong: Any = 3
     with pytest.raises(InvalidRequest, match=r"^url must be a str, got 3$"):
         Image.from_url(wrong)
+    with pytest.raises(InvalidRequest, match=r"^url: data must be base64") as refused:
+        Image.from_url("data:image/png;base64,@@")
+    assert refused.value.param == "url"
 
 
 # Notices -------------------------------------------------------------------------------------------------------------

@@ -93,10 +93,11 @@ class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def from_url(cls, url: str, *, mime: str | None = None, detail: str | None = None) -> "Image":
         """The image at a URL. Targets that cannot fetch it get its bytes. A data URL is read at once."""
         url = as_text("url", url)
-        if is_data_url(url):
+        if not is_data_url(url):
+            return cls(url=url, mime=mime, detail=detail)
+        with naming("url"):
             declared, data = split_data_url(url)
-            return cls(data=data, mime=mime or declared, detail=detail)
-        return cls(url=url, mime=mime, detail=detail)
+        return cls(data=data, mime=mime or declared, detail=detail)
 
     @classmethod
     def from_pil(cls, image: PillowImage, *, detail: str | None = None) -> "Image":

@@ -124,7 +124,7 @@ def read_tool_choice(choice: Any, options: Mapping[str, Any], /) -> JsonObject:
     if choice == "any":
         names = [tool.name for tool in options.get("tools") or () if isinstance(tool, Tool)]
         return {"tool_choice": "any" if "any" in names else "required"}
-    plain = _plain("tool_choice", choice) if is_foreign(choice) else None
+    plain = _plain("tool_choice", choice, _CHOICE) if is_foreign(choice) else None
     if not is_object(plain):
         raise _wrong_choice(choice)
     form = next((form for form, marks in _CHOICE_MARKS if _has_marks(plain, marks)), None)
@@ -167,7 +167,10 @@ def _has_marks(choice: JsonObject, marks: dict[str, tuple[str, ...]]) -> bool:
 
 
 def _wrong_choice(choice: object) -> InvalidRequest:
-    return wrong_value("tool_choice", "'auto', 'none', 'required' or the name of a tool", choice)
+    return wrong_value("tool_choice", _CHOICE, choice)
+
+
+_CHOICE = "'auto', 'none', 'required' or the name of a tool"
 
 
 def _list_or_none(value: Any) -> list[Any] | None:
@@ -211,13 +214,13 @@ def to_dict(value: object, /) -> object:
     return _plain("prompt", value)
 
 
-def _plain(parameter: str, value: Any) -> Any:
+def _plain(parameter: str, value: Any, expected: str = _EXPECTED) -> Any:
     if isinstance(value, Message | Tool | Opaque):
         return value
     try:
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_dump))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidRequest(f"{parameter} must be {_EXPECTED}: {error}", param=parameter) from error
+        raise InvalidRequest(f"{parameter} must be {expected}: {error}", param=parameter) from error
 
 
 def _dump(value: Any) -> object:

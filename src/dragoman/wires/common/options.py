@@ -260,7 +260,8 @@ def only_tool(name: str, tools: list[Tool | Opaque], notes: NoticeCollector, /) 
 
 def _unknown_tool(name: str, tools: list[Tool | Opaque]) -> InvalidRequest:
     names = ", ".join(tool.name for tool in tools if isinstance(tool, Tool)) or "there are none"
-    return InvalidRequest(f"tool_choice must be 'auto', 'none', 'required' or a tool ({names}), got {name!r}")
+    message = f"tool_choice must be 'auto', 'none', 'required' or a tool ({names}), got {name!r}"
+    return InvalidRequest(message, param="tool_choice")
 
 
 def tools_and_choice(
