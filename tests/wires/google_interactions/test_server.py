@@ -569,6 +569,9 @@ def test_a_request_continues_from_a_stored_interaction() -> None:
     STORED.note_completed(joined, 1778871116)
     body = msgspec.json.decode(SERVER.encode_body(ANSWER, joined).body)
     assert (body["previous_interaction_id"], body["updated"]) == ("v1_a", "2026-05-15T18:51:56Z")
+    encoder = SERVER.stream_encoder(joined)
+    last = b"".join(map(encoder.feed, to_events(ANSWER))).split(b"data: ")[-2].partition(b"\n")[0]
+    assert msgspec.json.decode(last)["interaction"]["previous_interaction_id"] == "v1_a"
     answer = fetched(STORED.record(joined, ANSWER), "?include_input=true")
     assert answer["input"] == [
         {"type": "function_result", "call_id": "a", "name": "tide", "result": "4 m"},

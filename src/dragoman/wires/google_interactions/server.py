@@ -105,8 +105,8 @@ class InteractionsServer:
             status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error))
         )
 
-    def stream_encoder(self, _: Request, /) -> StreamEncoder:
-        return InteractionsStreamEncoder()
+    def stream_encoder(self, request: Request, /) -> StreamEncoder:
+        return InteractionsStreamEncoder(request)
 
 
 def _take_reasoning(config: JsonObject, verbatim: JsonObject) -> Effort | None:

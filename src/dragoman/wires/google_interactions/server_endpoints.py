@@ -52,7 +52,7 @@ def _flag(query: dict[str, list[str]], name: str) -> bool:
 def _encode_stored(request: FetchResponse, stored: StoredResponse) -> HttpResponse:
     options: _Fetch = request.options
     if options.stream:
-        encoder = InteractionsStreamEncoder()
+        encoder = InteractionsStreamEncoder(stored.request)
         data = b"".join(encoder.feed(event) for event in to_events(stored.response))
         # Each frame but the last, [DONE], is one event, and the events are numbered from 1.
         frames = [frame + _END for frame in data.split(_END) if frame]

@@ -12,6 +12,7 @@ from dragoman.types import (
     JsonObject,
     Opaque,
     Part,
+    Request,
     Response,
     Text,
     Thinking,
@@ -28,6 +29,7 @@ from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
 from dragoman.wires.google_interactions.parts import encode_content, encode_step, encode_steps, is_content_part
+from dragoman.wires.google_interactions.previous_interaction import echoed_fields
 from dragoman.wires.google_interactions.schema import (
     BLOCK_CODE,
     BLOCKED,
@@ -101,7 +103,8 @@ class InteractionsStreamEncoder:
 
     content_type = "text/event-stream"
 
-    def __init__(self) -> None:
+    def __init__(self, request: Request | None = None) -> None:
+        self._request = request
         self._head: JsonObject = {}
         self._count = 0
         """How many events there are: their ids count from 1."""
@@ -124,7 +127,8 @@ class InteractionsStreamEncoder:
             case Finished():
                 end = _encode_end(event.finish, event.usage, event.service_tier)
                 cut = self._order.cut(lambda: self._stop() if self._is_open else b"")
-                return cut + self._event("interaction.completed", interaction={**self._head, **end}) + DONE
+                whole = {**self._head, **end, **echoed_fields(self._request)}
+                return cut + self._event("interaction.completed", interaction=whole) + DONE
             case Ping():
                 return b": ping\n\n"
             case _:
