@@ -1,10 +1,25 @@
 """What Converse can carry."""
 
+from collections.abc import Iterator
+from itertools import count
+
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dragoman.targets.providers import target
-from dragoman.types import Document, Finish, Image, Request, Response, Thinking, Usage
+from dragoman.types import (
+    Document,
+    Finish,
+    Image,
+    Message,
+    Part,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    ToolResult,
+    Usage,
+)
 from tests.support.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
 
 VISIBLE = WORDS.filter(lambda text: bool(text.strip()))
@@ -19,8 +34,27 @@ TARGET = replace(
 )
 
 
+def _with_names(message: Message, numbers: Iterator[int]) -> Message:
+    """The message, whose documents have names of their own and a text beside them."""
+    parts = tuple(_named(part, numbers) for part in message.parts)
+    has_text = any(isinstance(part, Text) for part in parts)
+    alone = any(isinstance(part, Document) for part in parts) and not has_text
+    return replace(message, parts=(*parts, Text(text="see")) if alone else parts)
+
+
+def _named(part: Part, numbers: Iterator[int]) -> Part:
+    if isinstance(part, Document):
+        return replace(part, name=f"{part.name or 'a'}-{next(numbers)}")
+    if isinstance(part, ToolResult) and isinstance(part.content, tuple):
+        inner = [replace(p, name=f"r-{next(numbers)}") if isinstance(p, Document) else p for p in part.content]
+        return replace(part, content=tuple(inner))
+    return part
+
+
 def _request(request: Request) -> Request:
-    """Thinking excludes sampling and forced calls, and is part of the token limit."""
+    """Thinking excludes sampling and forced calls, and is part of the token limit. Documents have different names."""
+    numbers = count()
+    request = replace(request, messages=tuple(_with_names(message, numbers) for message in request.messages))
     if not isinstance(request.reasoning, int):
         return request
     return replace(

@@ -377,11 +377,13 @@ def test_more_media() -> None:
     parts = (
         Image(data=b"x", mime="image/png", detail="high"),
         Document(data=b"x", mime="text/x-python", name="a"),
+        "?",
     )
     body, notices = encode(Request(messages=(user(*parts),)))
     assert body["messages"][0]["content"] == [
         {"image": {"format": "png", "source": {"bytes": data}}},
         {"document": {"format": "txt", "name": "a", "source": {"bytes": data}}},
+        {"text": "?"},
     ]
     assert sorted(notices) == ["image detail", "type of a document"]
 
@@ -677,3 +679,59 @@ def test_an_error_that_is_not_json() -> None:
     error = CLIENT.decode_error(Head(status=503), b"<html>busy</html>")
     assert isinstance(error, Overloaded)
     assert "busy" in error.message
+
+
+# Documents ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_document_has_a_name_of_its_own() -> None:
+    document = Document(data=b"a", mime="text/plain")
+    note = Opaque(wire="bedrock", data={"document": {"name": "Note", "source": {"text": "x"}}})
+    calls = assistant(ToolCall(id="t1", name="tide"))
+    result = ToolResult(id="t1", name="tide", content=(document, Text(text="see")))
+    first = user(document, document, replace(document, name="note"), note, "?")
+    body, notices = encode(Request(messages=(first, calls, tool_results(result)), tools=(TIDE,)))
+    names = [block["document"]["name"] for block in body["messages"][0]["content"] if "document" in block]
+    assert names == ["document", "document-2", "note", "Note-2"]
+    assert body["messages"][2]["content"][0]["toolResult"]["content"][0]["document"]["name"] == "document-3"
+    assert notices == ["name of a document"] * 3
+    assert note.data["document"]["name"] == "Note", "the value of the caller stays as it is"
+
+
+def test_a_document_alone_gets_a_text() -> None:
+    document = Document(data=b"a", mime="text/plain")
+    body, notices = encode(Request(messages=(user(document),), cache=True))
+    assert [*map(list, body["messages"][0]["content"])] == [["document"], ["text"], ["cachePoint"]]
+    assert notices == ["a document without a text"]
+
+
+def one_block(*deltas: dict[str, Any], start: dict[str, Any] | None = None) -> Response:
+    events: list[tuple[str, dict[str, Any]]] = [("messageStart", {"role": "assistant"})]
+    if start is not None:
+        events.append(("contentBlockStart", {"contentBlockIndex": 0, "start": start}))
+    events += [("contentBlockDelta", {"contentBlockIndex": 0, "delta": delta}) for delta in deltas]
+    events += [("contentBlockStop", {"contentBlockIndex": 0}), ("messageStop", {"stopReason": "end_turn"})]
+    events.append(("metadata", {"usage": {"inputTokens": 1}}))
+    decoder = CLIENT.stream_decoder()
+    data = b"".join(encode_event(name, msgspec.json.encode(event)) for name, event in events)
+    return fold([*decoder.feed(data), *decoder.feed(b"")])
+
+
+def test_redacted_thinking_in_pieces() -> None:
+    def redacted(*pieces: str) -> object:
+        return one_block(*({"reasoningContent": {"redactedContent": piece}} for piece in pieces)).message.parts
+
+    assert redacted("YQ==", "YmM=") == (
+        Thinking(text="", redacted=True, extra={"bedrock": {"redactedContent": "YWJj"}}),
+    )
+    assert redacted("%", "YmM=") == (Thinking(text="", redacted=True, extra={"bedrock": {"redactedContent": "%YmM="}}),)
+
+
+def test_an_image_in_pieces() -> None:
+    start: dict[str, Any] = {"image": {"format": "png"}}
+    pieces = [{"image": {"source": {"bytes": text}}} for text in ("YQ==", "YmM=")]
+    assert one_block(*pieces, start=start).message.parts == (Image(data=b"abc", mime="image/png"),)
+    odd: list[dict[str, Any]] = [{"bytes": "%"}, {"s3Location": {"uri": "s3://b/k"}}]
+    for source in (*odd, 1):
+        (part,) = one_block({"image": {"source": source}}, start=start).message.parts
+        assert isinstance(part, Opaque)

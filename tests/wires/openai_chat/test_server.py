@@ -97,11 +97,11 @@ def test_the_routes() -> None:
     assert WIRE.server.routes == tuple(Route(method="POST", path=path) for path in paths)
 
 
-@pytest.mark.parametrize("body", [{}, {"model": "other"}])
-def test_a_deployment_of_azure_is_the_model(body: dict[str, str]) -> None:
+@pytest.mark.parametrize(("body", "model"), [({}, "my gpt"), ({"model": "other"}, "other")])
+def test_a_deployment_of_azure_is_the_model_if_the_body_has_none(body: dict[str, str], model: str) -> None:
     data = http({**body, "messages": [ASK]}).body
     path = "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
-    assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=data))[0] == "my gpt"
+    assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=data))[0] == model
 
 
 def test_a_plain_request() -> None:

@@ -12,7 +12,8 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed
 from dragoman.events import Assembler, check_open
 from dragoman.http import Head
-from dragoman.types import Finish, JsonObject, Opaque, Request, Text, Thinking, is_list, is_object
+from dragoman.types import Finish, JsonObject, Opaque, Part, Request, Text, Thinking, is_list, is_object
+from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.wires.bedrock.parts import decode_block
 from dragoman.wires.bedrock.schema import ANSWER_FIELDS, COUNTS, FINISH_REASONS, NAME, NO_METRICS, read_usage
 from dragoman.wires.common.aws_errors import decode_error, decode_exception
@@ -178,12 +179,14 @@ class ConverseDecoder:
                 self.out.close(block.slot)
             case "reasoningContent" if block.fragments:
                 self.out.close(block.slot)
-                extra = {NAME: {"redactedContent": "".join(block.fragments)}}
+                extra = {NAME: {"redactedContent": join_base64(block.fragments)}}
                 self.out.add_part(Thinking(text="", redacted=True, extra=extra))
             case "reasoningContent":
                 self.out.close(block.slot)
             case "toolUse":
                 self._end_call(block)
+            case "image":
+                self.out.add_part(_image(block))
             case kind if kind == HOSTED:
                 self.out.add_part(Opaque(wire=NAME, data={"toolUse": _hosted(block)}))
             case kind:
@@ -286,6 +289,30 @@ def _hosted(block: _Block) -> JsonObject:
         return {**block.data, "input": _ANY.decode(text or "{}")}
     except msgspec.MsgspecError:
         return {**block.data, "input": text}
+
+
+def _image(block: _Block) -> Part:
+    """An image, whose bytes come in pieces."""
+    sources = [source for item in block.items if is_object(item) and is_object(source := item.get("source"))]
+    pieces = [piece for source in sources if isinstance(piece := source.get("bytes"), str)]
+    rest = {key: value for source in sources for key, value in source.items() if key != "bytes"}
+    data = {"image": {**block.data, "source": {**rest, **({"bytes": join_base64(pieces)} if pieces else {})}}}
+    try:
+        return decode_block(data, "content")
+    except InvalidRequest:
+        return Opaque(wire=NAME, data=data)
+
+
+def join_base64(pieces: list[str], /) -> str:
+    """The base64 of bytes whose pieces are encoded one by one.
+
+    >>> join_base64(["YQ==", "YmM="])
+    'YWJj'
+    """
+    try:
+        return pieces[0] if len(pieces) == 1 else encode_base64(b"".join(map(decode_base64, pieces)))
+    except ValueError:
+        return "".join(pieces)
 
 
 def _key(index: object) -> object:

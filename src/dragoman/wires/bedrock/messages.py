@@ -4,16 +4,29 @@ The API wants turns of user and assistant that alternate, start with the user, a
 blocks of a user message. A cache point after a system text travels in the `extra` of that text.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Message, Opaque, Part, Request, Role, Text, Thinking, ToolCall, is_object
+from dragoman.types import (
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    is_list,
+    is_object,
+)
 from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import check_urls, fill_turns, merge_turns, repair, start_with_user
+from dragoman.wires.common.history import EMPTY_TURN, check_urls, fill_turns, merge_turns, repair, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
 from dragoman.wires.common.request_body import invalid_field, read_fields
@@ -35,7 +48,47 @@ def encode_messages(
         }
         for turn in turns
     ]
+    _complete_documents(messages, notes)
     return system, messages, turns
+
+
+def _complete_documents(messages: list[JsonObject], notes: NoticeCollector) -> None:
+    """Give documents names of their own, and a text beside them: the API refuses a request without."""
+    names: set[str] = set()
+    for message in messages:
+        documents = list(_documents(message["content"]))
+        for document in documents:
+            name = str(document.get("name"))
+            if (unique := _unique_name(name, names)) != name:
+                notes.add("renamed", "name of a document", f"became {unique}: another document is called {name}")
+                document["name"] = unique
+            names.add(unique.lower())
+        blocks: list[JsonObject] = message["content"]
+        if any("document" in block for block in blocks) and not any("text" in block for block in blocks):
+            notes.add("repaired", "a document without a text", "a text stands beside it")
+            # Not at the end: a cache point may be there.
+            at = 1 + max(i for i, block in enumerate(blocks) if "document" in block)
+            blocks.insert(at, {"text": EMPTY_TURN})
+
+
+def _documents(blocks: list[JsonObject]) -> Iterator[JsonObject]:
+    """The documents of a message; those in results of tools, too."""
+    for i, block in enumerate(blocks):
+        match block:
+            case {"document": document} if is_object(document):
+                blocks[i] = {"document": (copy := dict(document))}
+                yield copy
+            case {"toolResult": {"content": inner}} if is_list(inner):
+                yield from _documents(inner)
+            case _:
+                continue
+
+
+def _unique_name(name: str, used: set[str]) -> str:
+    number, unique = 2, name
+    while unique.lower() in used:
+        unique, number = f"{name[:190]}-{number}", number + 1
+    return unique
 
 
 def _encode_system(text: Text) -> list[JsonObject]:

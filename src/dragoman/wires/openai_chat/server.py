@@ -126,7 +126,7 @@ class OpenAIChatServer:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         model, request = decode_plain(http.body) or decode_any(http)
-        return deployment(http) or model, request
+        return model or deployment(http) or "", request
 
     def check(self, model: str, request: Request, /) -> None:
         if not model:
@@ -168,7 +168,7 @@ class OpenAIChatServer:
 
 
 def deployment(http: HttpRequest, /) -> str | None:
-    """The deployment in a path of Azure, which is the model; the model of the body means nothing there."""
+    """The deployment in a path of Azure, which is the model if the body has none."""
     return unquote(http.path.split("/")[3]) if http.path.startswith("/openai/deployments/") else None
 
 
