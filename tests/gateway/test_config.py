@@ -314,3 +314,9 @@ def test_the_reasoning_key_is_long_and_never_shown() -> None:
     assert config.gateway.reasoning_key == "hush" * 8
     assert "hush" not in repr(config)
     assert "hush" not in str(config.gateway.__rich_repr__())
+
+
+def test_clients_may_use_the_other_names_of_a_provider() -> None:
+    config = decode_config('[providers.openai]\napi_key = "k"\n')
+    assert config.providers == {"openai", "openai-chat", "openai-responses"}
+    assert decode_config('[gateway]\nproviders = ["google"]\n').providers == {"google", "gemini"}
