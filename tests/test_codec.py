@@ -259,7 +259,7 @@ def test_tools_are_checked_and_may_be_functions() -> None:
 def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidRequest, match=r"wire must be one of openai, anthropic, .*, got 'smtp'"):
         encode_definitions([TIDE], "smtp")
-    with pytest.raises(SetupError, match=r"wire must be one of anthropic, .*, got 'smtp'"):
+    with pytest.raises(SetupError, match=r"name must be one of anthropic, .*, got 'smtp'"):
         wires.get("smtp")
 
 

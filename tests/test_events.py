@@ -625,5 +625,7 @@ def test_a_megabyte_in_ten_thousand_fragments_is_joined_once() -> None:
 
 
 def test_arguments_that_are_not_json_are_the_callers_mistake() -> None:
+    call = ToolCall(id="call_1", name="tide", arguments={})
+    call.arguments["port"] = "\ud800"
     with pytest.raises(InvalidRequest, match=r"arguments of tool call call_1 \(tide\) must be JSON"):
-        arguments_text(ToolCall(id="call_1", name="tide", arguments={"port": "\ud800"}))
+        arguments_text(call)

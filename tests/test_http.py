@@ -267,7 +267,8 @@ def test_a_key_is_known_by_its_value_too(secret: str | None, value: str, expecte
 )
 def test_a_base_url_that_is_not_whole_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(
-        SetupError, match=r"^base_url must be a URL with a scheme and a host, such as https://host/path$"
+        SetupError,
+        match=r"^base_url must be a URL with a scheme and a host, such as https://host/path, got another text$",
     ):
         split_base_url(url)
 

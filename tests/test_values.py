@@ -15,7 +15,7 @@ from PIL import Image as Pillow
 import dragoman
 from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool
-from dragoman.events import Event, fold, to_events
+from dragoman.events import Event, PartDelta, fold, to_events
 from dragoman.targets.target import Target
 from dragoman.types import (
     Audio,
@@ -216,7 +216,7 @@ def test_a_wrong_message_is_refused_with_what_to_give(fields: dict[str, Any], me
         (Text, {"text": "a", "extra": []}, "extra must be a dict with str keys, got list"),
         (Thinking, {"text": None}, "text must be a str, got None"),
         (Thinking, {"text": "a", "redacted": "no"}, "redacted must be True or False, got 'no'"),
-        (Image, {}, "an image must have data (bytes) or url; or use Image.from_path"),
+        (Image, {}, "data must be bytes, or url must be a URL, got neither; or use Image.from_path"),
         (
             Image,
             {"data": "iVBORw0KGgo="},
@@ -244,7 +244,7 @@ def test_a_wrong_message_is_refused_with_what_to_give(fields: dict[str, Any], me
         (
             ToolCall,
             {"id": "a", "name": "b", "arguments": "{a"},
-            "arguments must be a JSON object or its text: JSON is malformed: object keys must be strings (byte 1)",
+            "arguments must be a JSON object or its text, got '{a'; JSON is malformed: object keys must be strings (byte 1)",
         ),
         (ToolResult, {"id": 3}, "id must be a str, got 3"),
         (ToolResult, {"id": "a", "is_error": 1}, "is_error must be True or False, got 1"),
@@ -299,7 +299,7 @@ NOW = Tool(name="now")
         ({"messages": [3]}, 'messages must be a list of Message, got 3; such as [dragoman.user("hi")]'),
         ({"messages": {}}, 'messages must be a list of Message, got dict; such as [dragoman.user("hi")]'),
         ({"system": 3}, "system must be a str, a part (Text, Image, Document, …) or a list of these, got 3"),
-        ({"system": [Image(url="x")]}, "system must be a str or a list of Text, got Image"),
+        ({"system": [Image(url="https://x")]}, "system must be a str or a list of Text, got Image"),
         ({"tools": [print]}, "tools must be a list of Tool, got builtin_function_or_method; pass functions to the "
          "methods of a model"),
         ({"tools": [NOW, NOW]}, "tools must have unique names, but two are named 'now'; rename one"),
@@ -447,10 +447,10 @@ def test_a_prompt_may_have_pillow_images() -> None:
         {"a": 1},
         [3],
         None,
-        Usage(input="many"),  # type: ignore[arg-type]
-        [Usage(source="guessed")],  # type: ignore[arg-type]
-        assistant(ToolCall(id="a", name="b", arguments={"a": [object()]})),
-        user("\ud800"),
+        PartDelta(index="0", text="a"),  # type: ignore[arg-type]
+        [PartDelta(index=0, text=5)],  # type: ignore[arg-type]
+        Text(text="a", extra={"ollama": [object()]}),
+        Text(text="a", extra={"ollama": "\ud800"}),
     ],
 )
 def test_dump_never_writes_what_load_refuses(value: Any) -> None:

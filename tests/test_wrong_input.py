@@ -1,37 +1,75 @@
-"""Wrong input to every public function: only errors of our tree, each naming the parameter."""
+"""Wrong input to everything public: only errors of our tree, each naming the parameter and what to write."""
+
+import asyncio
+import inspect
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-import dragoman
-from dragoman import DragomanError
+from dragoman import DragomanError, InvalidRequest
 from tests.support import wrong_input
-from tests.support.wrong_input import Case
+from tests.support.wrong_input import LEFT_OUT, SECRET, Case
+
+CASES = [*wrong_input.cases()]
 
 
-@pytest.mark.parametrize("case", [*wrong_input.cases()], ids=lambda case: case.name)
-def test_a_wrong_value_is_an_error_that_names_its_parameter(case: Case) -> None:
-    options = wrong_input.OPTIONS.get(case.name, [])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_wrong_value_is_an_error_that_names_its_parameter(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a text may be taken as the path of a file to write
     problems = [
         f"{parameter}={label}: {problem}"
-        for parameter in (*case.parameters, *options)
-        for label, make in wrong_input.WRONG.items()
-        if (problem := wrong_input.outcome(case, parameter, make())) is not None
+        for parameter, label, value in wrong_input.trials(case)
+        if (problem := wrong_input.outcome(case, parameter, value)) is not None
     ]
     assert problems == []
 
 
-def test_the_fuzz_finds_a_raw_error_and_an_error_without_a_name() -> None:
-    def raw(arguments: object) -> None:
-        raise TypeError(arguments)
-
-    def nameless(arguments: object) -> None:
-        raise DragomanError("wrong")
-
-    for function in (raw, nameless):
-        case = Case("broken", function, {}, ["a"])
-        assert wrong_input.outcome(case, "a", 1) is not None
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_right_values_are_accepted(case: Case) -> None:
+    """Otherwise the error of a trial could be that of another parameter."""
+    result = case.function(case.right)
+    if inspect.iscoroutine(result):
+        asyncio.run(result)
+    wrong_input.close(result)
 
 
-def test_every_function_of_the_package_is_tried() -> None:
-    functions = {name for name in dragoman.__all__ if name[0].islower()}
-    assert functions - {*wrong_input.FUNCTIONS} == {"default_registry", "instrument"}
+def test_what_is_left_out_exists() -> None:
+    names = {name for name, _ in wrong_input.public()}
+    methods = {name for name in LEFT_OUT if "()" in name}
+    assert {*LEFT_OUT} - methods <= names
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TypeError("raw"),
+        DragomanError("a must be an int, got 1"),
+        InvalidRequest("a must be an int, got 1", param="b"),
+        InvalidRequest("a must be an int,\ngot 1", param="a"),
+        InvalidRequest("wrong", param="a"),
+        DragomanError("a must be an int, got 1", param="a"),
+    ],
+    ids=["raw", "nameless", "of another parameter", "two lines", "no advice", "of another kind"],
+)
+def test_the_fuzz_finds_an_error_that_is_not_as_it_should_be(error: Exception) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    assert wrong_input.outcome(Case("broken", fail, {}, ("a",)), "a", 1) is not None
+
+
+def test_the_fuzz_finds_a_secret_and_a_value_that_cannot_be_written() -> None:
+    def leak(_: object) -> None:
+        error = InvalidRequest("x", param="a")
+        raise error.annotate(message=f"a must be short, got {SECRET}")
+
+    def accept(_: object) -> Any:
+        from dragoman.types import Text
+
+        return Text(text="a", extra={"x": object()})
+
+    for function in (leak, accept):
+        assert wrong_input.outcome(Case("broken", function, {}, ("a",)), "a", 1) is not None

@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, Truncated, Unsupported
+from dragoman.errors import Malformed, MalformedToolCall, Truncated, Unsupported
 from dragoman.events import fold
 from dragoman.tools.decorator import ToolLike, definitions
 from dragoman.types import JsonObject, Opaque, Request, Response, ToolCall, ToolResult, is_list, is_object
-from dragoman.types.checks import wrong_value
+from dragoman.types.checks import check_choice, naming, wrong_value
+from dragoman.types.json_values import encode_value
 from dragoman.wires.base import Wire
 from dragoman.wires.common.history import result_media
-from dragoman.wires.common.json import DECODE_ERRORS, encode_json
+from dragoman.wires.common.json import DECODE_ERRORS
 
 
 def encode_definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], wire: str) -> list[JsonObject]:
@@ -26,7 +27,9 @@ def encode_definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], w
     >>> encode_definitions([Tool(name="now", description="The time")], "anthropic")
     [{'name': 'now', 'description': 'The time', 'input_schema': {'type': 'object', 'properties': {}}}]
     """
-    return _wire(wire).client.encode_tools(Request(tools=definitions(tools)).tools)
+    client = _wire(wire).client
+    with naming("tools"):
+        return client.encode_tools(Request(tools=definitions(tools)).tools)
 
 
 def decode_tool_calls(body: bytes | str | JsonObject, wire: str) -> list[ToolCall]:
@@ -45,7 +48,7 @@ def decode_tool_calls(body: bytes | str | JsonObject, wire: str) -> list[ToolCal
     except (Malformed, Truncated) as error:
         json = _json_object(data)
         if json is None:
-            raise
+            raise error.annotate(param="body") from error.__cause__
         if _mentions_call(json):
             raise MalformedToolCall(error.message) from error
         return []
@@ -67,12 +70,15 @@ def _check_calls(response: Response) -> None:
 
 def _body_bytes(body: Any) -> bytes:
     if is_object(body):
-        return encode_json(body)
+        return encode_value("body", body, _EXPECTED)
     if isinstance(body, str):
         return body.encode("utf-8", "replace")
     if not isinstance(body, bytes | bytearray):
-        raise wrong_value("body", "the bytes or the JSON object of a response", body)
+        raise wrong_value("body", _EXPECTED, body)
     return bytes(body)
+
+
+_EXPECTED = "the bytes or the JSON object of a response"
 
 
 def _json_object(data: bytes) -> JsonObject | None:
@@ -112,7 +118,8 @@ def encode_result(result: ToolResult, wire: str) -> JsonObject:
     if not isinstance(result, ToolResult):  # pyright: ignore[reportUnnecessaryIsInstance] - callers err
         raise wrong_value("result", "a ToolResult", result)
     if codec.name in _TEXT_RESULTS and result_media([result]) is not None:
-        raise Unsupported(f"{codec.name}: a tool result must be text; send its media in the next user message")
+        reason = f"{codec.name}: a tool result must be text; send its media in the next user message"
+        raise Unsupported(reason, param="result")
     return codec.client.encode_result(result)
 
 
@@ -122,6 +129,5 @@ _TEXT_RESULTS = frozenset({"google", "ollama", "openai_chat"})
 
 def _wire(name: Any) -> Wire:
     known = {"openai": "openai_chat", **{wire: wire for wire in wires.NAMES}}
-    if not isinstance(name, str) or name not in known:
-        raise InvalidRequest(f"wire must be one of {', '.join(known)}, got {name!r}")
+    check_choice("wire", name, tuple(known))
     return wires.get(known[name])

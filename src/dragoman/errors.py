@@ -53,7 +53,8 @@ def explain_validation(error: Exception, /) -> tuple[str, str]:
     >>> explain_validation(ValueError("Expected `int | null`, got `str` - at `$.port`"))
     ('.port', 'must be int, got str')
     """
-    reason, _, path = str(error).replace("`", "").partition(" - at $")
+    text = str(error).replace("`", "").replace(" - at key in $", " - at $")
+    reason, _, path = text.partition(" - at $")
     for start, after in _VALIDATION_MESSAGES:
         if reason.startswith(start):
             rest = reason.removeprefix(start)

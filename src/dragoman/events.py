@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from dragoman.errors import Malformed, MalformedToolCall, TooLarge
+from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLarge
 from dragoman.types import (
     UNKNOWN_USAGE,
     Choice,
@@ -119,6 +119,7 @@ StreamEvent: TypeAlias = Event | Restarted
 """The events that callers of a stream see."""
 
 
+_WITHOUT_CONTENT: frozenset[type] = frozenset({Ping, CallDelta})
 _UNSTARTED = Started()
 _UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
 
@@ -129,8 +130,15 @@ def fold(events: Iterable[StreamEvent]) -> Response:
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
     """
-    if not hasattr(events, "__iter__"):
+    if isinstance(events, type) or not hasattr(events, "__iter__"):
         raise wrong_value("events", "a list of events", events)
+    try:
+        return _fold(events)
+    except (TypeError, InvalidRequest) as error:  # events are not checked when they are made: there are many
+        raise InvalidRequest(f"events must be a list of events, got a wrong one; {error}", param="events") from error
+
+
+def _fold(events: Iterable[StreamEvent]) -> Response:
     started, finished = _UNSTARTED, _UNFINISHED
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
@@ -149,6 +157,8 @@ def fold(events: Iterable[StreamEvent]) -> Response:
             finished = event
         elif type(event) is Restarted:
             started, finished, parts, open_kinds, pieces = _UNSTARTED, _UNFINISHED, {}, {}, {}
+        elif type(event) not in _WITHOUT_CONTENT:
+            raise wrong_value("event", "an event", event)
     for index, texts in pieces.items():
         if index not in parts:
             kind = Thinking if open_kinds.get(index) == "thinking" else Text

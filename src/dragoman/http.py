@@ -141,9 +141,10 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     except ValueError:
         parts, is_whole = urlsplit(""), False
     if not is_whole:  # the URL is not shown: it may have a password
-        raise SetupError("base_url must be a URL with a scheme and a host, such as https://host/path")
+        reason = "base_url must be a URL with a scheme and a host, such as https://host/path, got another text"
+        raise SetupError(reason, param="base_url")
     if parts.query or parts.fragment:
-        raise SetupError("base_url must not have a query or a fragment; use headers= instead")
+        raise SetupError("base_url must not have a query or a fragment; use headers= instead", param="base_url")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 

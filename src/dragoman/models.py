@@ -20,7 +20,7 @@ from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions, ErrorPolicy, OnInterrupt, Order, WhenAllCoolingDown
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import DragomanError, InvalidRequest, RequestError, SetupError
 from dragoman.io.driver import Driver, short_traceback
 from dragoman.io.hooks import Call, Hooks, observed
 from dragoman.io.tracebacks import shorten_traceback
@@ -45,7 +45,8 @@ from dragoman.types import (
     Verbosity,
     user,
 )
-from dragoman.types.checks import check_whole_number, naming
+from dragoman.types.checks import as_items, as_text, check_whole_number, name_parameter, naming, wrong_value
+from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.types.requests import with_messages
 from dragoman.wires.dicts import (
@@ -192,6 +193,13 @@ def _parser(name: str, hint: Any) -> OutputType[Any]:
         return output_type_of(hint)
 
 
+def _as_timeouts(timeout: Any, default: Timeouts) -> Timeouts:
+    if isinstance(timeout, Timeouts):
+        return timeout
+    with naming("timeout"):
+        return msgspec.structs.replace(default, total=timeout)
+
+
 def _refuse_stream(options: Mapping[str, Any]) -> None:
     if "stream" in options:
         raise InvalidRequest(option_hint("stream") or "", param="stream")
@@ -216,21 +224,22 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
     'What is this?Be brief.'
     """
-    if isinstance(prompt, str):
-        return (Message(role="user", parts=(Text(text=prompt),)),)
     if isinstance(prompt, Message):
         return (prompt,)
-    if isinstance(prompt, Part) or is_pil(prompt):
-        return (user(prompt),)
-    with naming("prompt"):
-        return _read_prompt(prompt)
+    try:
+        if isinstance(prompt, str):
+            return (Message(role="user", parts=(Text(text=prompt),)),)
+        return (user(prompt),) if isinstance(prompt, Part) or is_pil(prompt) else _read_prompt(prompt)
+    except (RequestError, SetupError) as error:
+        name_parameter(error, "prompt")
+        raise
 
 
 def _read_prompt(prompt: Any) -> tuple[Message, ...]:
     items = _prompt_items(prompt)
     messages: list[Any] = [item for item in items if isinstance(item, Message) or is_message_dict(item)]
     if messages and len(messages) < len(items):
-        raise InvalidRequest("prompt must be a list of messages or a list of parts and strings, not a mixture")
+        raise InvalidRequest("prompt must be a list of messages or a list of parts and strings, got a mixture")
     if not items:
         raise InvalidRequest("prompt must have at least one message, got an empty list")
     if not messages:
@@ -239,41 +248,29 @@ def _read_prompt(prompt: Any) -> tuple[Message, ...]:
 
 
 def _prompt_items(prompt: Any) -> list[Any]:
-    if not _is_list(prompt) and not is_foreign(prompt):
-        raise _not_a_prompt(prompt)
-    items: list[Any] = [prompt] if is_foreign(prompt) else [*prompt]
+    items = [prompt] if is_foreign(prompt) else list(as_items("prompt", prompt, _EXPECTED_PROMPT))
     for i, item in enumerate(items):
         if not isinstance(item, Message | Part | str) and not is_pil(item):
             if not is_foreign(item):
-                raise _not_a_prompt(item)
+                raise wrong_value("prompt", _EXPECTED_PROMPT, item)
             items[i] = to_dict(item)
     return items
 
 
-def _not_a_prompt(value: object) -> InvalidRequest:
-    """The error names the type only: the value may be long, and private."""
-    expected, kind = "a str, Message, Part, or a list of these", type(value).__name__
-    kind = kind if value is not None else "None; pass it after the model, such as generate(model, prompt)"
-    return InvalidRequest(f"prompt must be {expected}, got {kind}", param="prompt")
+_EXPECTED_PROMPT = "a str, Message, Part, or a list of these"
 
 
 def _as_texts(texts: Any) -> list[str]:
-    items = [texts] if isinstance(texts, str) else list(texts) if _is_list(texts) else [texts]
-    for item in items:
-        if not isinstance(item, str):
-            raise InvalidRequest(f"texts must be a str or a list of str, got {type(item).__name__}")
-    return items
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+    items = [texts] if isinstance(texts, str) else as_items("texts", texts, "a str or a list of str")
+    return [as_text("texts", item) for item in items]
 
 
 def _tuple_of(kind: type[T], name: str, value: Any) -> tuple[T, ...]:
-    items: tuple[Any, ...] = tuple(value) if hasattr(value, "__iter__") else (value,)
+    expected = f"a str or a list of {kind.__name__}"
+    items = as_items(name, (value,) if isinstance(value, kind) else value, expected)
     for item in items:
         if not isinstance(item, kind):
-            raise InvalidRequest(f"{name} must be a str or a list of {kind.__name__}, got {type(item).__name__}")
+            raise wrong_value(name, expected, item)
     return items
 
 
@@ -498,7 +495,8 @@ class Model:
         """The Request and the ChainOptions of a call: the model's own options, overridden by these."""
         if prompt is NO_PROMPT:
             check_options(options)
-            raise _not_a_prompt(None)
+            hint = "pass it after the model, such as generate(model, prompt)"
+            raise wrong_value("prompt", _EXPECTED_PROMPT, None, hint)
         fields, chain_options = self._merge_options(options) if options else self._defaults
         try:
             messages = as_messages(prompt)
@@ -507,7 +505,7 @@ class Model:
             return Request(messages=messages, stream=stream, **fields), chain_options
         except TypeError as error:
             check_options(options)
-            raise InvalidRequest(str(error)) from error
+            raise InvalidRequest(str(error), param="options") from error
 
     def plan(self, request: Request, chain_options: ChainOptions) -> Plan[Response]:
         """The plan for a request; the driver runs it."""
@@ -544,23 +542,24 @@ class Model:
         timeout = fields.pop("timeout", None)
         timeout = self._call_options.get("timeout") if timeout is None else timeout
         if timeout is not None:
-            is_whole = isinstance(timeout, Timeouts)
-            fields["timeouts"] = timeout if is_whole else msgspec.structs.replace(chain_options.timeouts, total=timeout)
+            fields["timeouts"] = _as_timeouts(timeout, chain_options.timeouts)
         if not _CONNECTION.isdisjoint(fields):
             own = {name: value for name in _CONNECTION if (value := fields.pop(name, None)) is not None}
             fields["connection"] = self._registry.connection(**own) if own else None
         changes = {name: fields.pop(name) for name in _CHAIN_OPTIONS & fields.keys()}
-        stop = fields.pop("stop", None) or ()
-        fields["stop"] = (stop,) if isinstance(stop, str) else _tuple_of(str, "stop", stop)
+        if (stop := fields.get("stop")) is not None:
+            fields["stop"] = _tuple_of(str, "stop", stop)
+        if (schema := fields.get("schema")) is not None:
+            encode_value("schema", schema, "a JSON Schema")
         if (system := fields.get("system")) is not None and not isinstance(system, str):
             with naming("system"):
                 fields["system"] = _tuple_of(Text, "system", read_system(system))
         tools = fields.pop("tools", None)
         if tools is not None:
             with naming("tools"):
-                fields["tools"] = definitions(read_tools(tools)) if tools else ()
+                fields["tools"] = definitions(read_tools(tools))
         choice = fields.get("tool_choice")
-        if choice is not None and (choice == "any" or not isinstance(choice, str)):
+        if choice is not None and (not isinstance(choice, str) or choice == "any"):
             fields |= read_tool_choice(choice, fields)
         return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 

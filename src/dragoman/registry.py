@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
-from dragoman.errors import SetupError
+from dragoman.errors import InvalidRequest, SetupError, redact
 from dragoman.io.aws_credentials import add_region
 from dragoman.io.cloud_credentials import cloud_credential
 from dragoman.io.credentials import KeyFunction
@@ -73,8 +73,8 @@ def as_spec(spec: object, /) -> str:
     items = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
     for item in items:
         if not isinstance(item, str) or not is_encodable(item):
-            kind = type(item).__name__
-            raise SetupError(f"spec must be a str such as 'groq/llama, demo/any', or a list of these, got {kind}")
+            expected = "a str such as 'groq/llama, demo/any', or a list of these"
+            raise SetupError(f"spec must be {expected}, got {type(item).__name__}", param="spec")
     return ",".join(cast("Sequence[str]", items))
 
 
@@ -110,17 +110,22 @@ class Registry:
             if not callable(observer):
                 raise wrong_value("observers", "a list of functions", observer)
         self.env: Mapping[str, str] = os.environ if env is None else env
+        if health is not None and not isinstance(health, Health):
+            raise wrong_value("health", "a Health or None", health)
+        if health_policy is not None and not isinstance(health_policy, HealthPolicy):
+            raise wrong_value("health_policy", "a HealthPolicy or None", health_policy)
         if health is not None and health_policy is not None:
-            raise SetupError("Registry takes health= or health_policy=, not both; pass Health(policy)")
+            reason = "Registry takes health= or health_policy=, not both; pass Health(policy)"
+            raise SetupError(reason, param="health_policy")
         self.health = health or Health(health_policy, lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
         self.hooks = as_hooks(hooks)
         """The hooks of all its models."""
         self.driver = Driver(self.transport, list(watchers), fetcher=UrlFetcher(ca=ca))
-        self._api_key = api_key if isinstance(api_key, str) else None
-        self._credential = KeyFunction(api_key) if callable(api_key) else None
-        self._base_url = base_url
+        self._key_functions: list[tuple[Callable[[], Any], KeyFunction]] = []
+        own = self._default_connection(api_key, base_url)
+        self._api_key, self._base_url, self._credential = own.api_key, own.base_url, own.credential
         self._cloud_credentials: dict[Identity, Credential] = {}
         self._providers: dict[str, Provider] = dict(PROVIDERS)
         self._derived: dict[str, Provider] = dict(PROVIDERS)
@@ -130,7 +135,6 @@ class Registry:
         self._aliases: dict[str, str] = {}
         self._resolvers: list[Resolver] = []
         self._facts: dict[str, ModelFacts] = {}
-        self._key_functions: list[tuple[Callable[[], Any], KeyFunction]] = []
         self._cache: dict[str, tuple[Provider, Provider]] = {}
         """By target: the provider's record, and the same with all facts about the model."""
         self._resolved: dict[str, tuple[list[Target], list[tuple[str, str | None]]]] = {}
@@ -163,6 +167,8 @@ class Registry:
 
     def observe(self, observer: Observer) -> None:
         """Call this function after every attempt."""
+        if not callable(observer):
+            raise wrong_value("observer", "a function", observer)
         self.driver.observers.append(observer)
 
     def add_hooks(self, hooks: Hooks) -> None:
@@ -221,9 +227,9 @@ class Registry:
         try:
             return self.load_config(config.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise SetupError(f"{config}: cannot be read: {error}") from error
+            raise SetupError(f"{config}: cannot be read: {error}", param="config") from error
         except SetupError as error:
-            raise SetupError(f"{config}: {error}") from error
+            raise SetupError(f"{config}: {error}", param="config") from error
 
     def load_tables(self, tables: Mapping[str, Any]) -> None:
         """As `load_config`, for tables whose variables are already expanded: `${NAME}` is plain text here.
@@ -260,7 +266,7 @@ class Registry:
         if provider is not None and not isinstance(provider, Provider):
             raise wrong_value("provider", "a Provider", provider, "or pass its fields by their names")
         if provider is not None and "like" in fields:
-            raise SetupError("add_provider takes a record or like=, not both")
+            raise SetupError("like must not be set beside a record; pass one of them", param="like")
         client = fields.get("http_client", None if provider is None else provider.http_client)
         if client is not None:
             fields["http_client"] = make_transport(client)
@@ -288,11 +294,11 @@ class Registry:
         >>> registry.target("box/m").base_url
         'https://box/v1'
         """
-        if not is_text(scheme) or not scheme or set(scheme) & set("+:/@, "):
+        if not is_text(scheme) or not scheme or set(scheme) & set("+:/@, ") or not is_encodable(scheme):
             raise SetupError(f"scheme must be a name without + : / @ , and blanks, got {shown(scheme)}", param="scheme")
-        self._schemes[scheme.lower()] = (
-            self.provider(provider) if isinstance(provider, str) else check_provider(provider)
-        )
+        with naming("provider"):
+            record = self.provider(provider) if isinstance(provider, str) else check_provider(provider)
+        self._schemes[scheme.lower()] = record
 
     def add_resolver(self, resolver: Resolver) -> None:
         """Add a function that maps bare names to specs. Aliases come first, then resolvers in the order of adding.
@@ -302,6 +308,8 @@ class Registry:
         >>> registry.targets("cheap")
         [Target(demo/any)]
         """
+        if not callable(resolver):
+            raise wrong_value("resolver", "a function", resolver)
         self._resolvers.append(resolver)
         self._resolved = {}
 
@@ -324,7 +332,7 @@ class Registry:
         >>> registry.target("openai/m").capabilities.max_image_side
         32
         """
-        if not is_text(name) or not name.strip():
+        if not is_text(name) or not name.strip() or not is_encodable(name):
             raise SetupError(f"name must be a provider or provider/model, got {shown(name)}", param="name")
         self._add_facts(name, make_facts(facts))
 
@@ -332,7 +340,7 @@ class Registry:
 
     def targets(self, spec: Spec, *, connection: ConnectionOptions | None = None) -> list[Target]:
         """The targets of a spec in order, without duplicates."""
-        text = spec if isinstance(spec, str) else as_spec(spec)
+        text = spec if isinstance(spec, str) and spec.isascii() else as_spec(spec)
         resolved = self._resolved  # a definition in another thread replaces it
         if connection is None and (known := resolved.get(text)) is not None:
             for variable, value in known[1]:
@@ -343,8 +351,7 @@ class Registry:
         names: dict[str, None] = {}
         self._expand(text, (), names, set())
         if connection is not None:
-            if not isinstance(connection, ConnectionOptions):
-                raise wrong_value("connection", "ConnectionOptions", connection)
+            _check_connection(connection)
             connection.check_providers(name.partition("/")[0] for name in names)
             return [self.target(name, connection=connection) for name in names]
         env = _ReadEnv(self.env)
@@ -377,6 +384,15 @@ class Registry:
             base_url=None if base_url is None else check_base_url(base_url),
         )
 
+    def _default_connection(self, api_key: Any, base_url: Any) -> ConnectionOptions:
+        """As `connection`, but a blank text is None, as it may be that of a variable."""
+        own = {"api_key": api_key, "base_url": base_url}
+        blank = [name for name, value in own.items() if isinstance(value, str) and not value.strip()]
+        try:
+            return self.connection(**{name: value for name, value in own.items() if name not in blank})
+        except InvalidRequest as error:
+            raise SetupError(error.message, param=error.param) from None
+
     def _key_function(self, function: Callable[[], Any]) -> KeyFunction:
         known = self._key_functions
         for own, credential in known:
@@ -400,12 +416,16 @@ class Registry:
         >>> Registry(env={}).target("openrouter/meta/llama-3:free").model
         'meta/llama-3:free'
         """
+        if not isinstance(name, str):
+            raise wrong_value("name", "provider/model", name)
+        if connection is not None:
+            _check_connection(connection)
         return self._target(name, self.env, connection)
 
     def _target(self, name: str, env: Mapping[str, str], connection: ConnectionOptions | None = None) -> Target:
         provider_name, _, model = name.partition("/")
         if not provider_name or not model:
-            raise SetupError(f"target must be provider/model, got {name!r}")
+            raise SetupError(f"target must be provider/model, got {shown(name)}", param="name")
         provider = self.provider(provider_name)
         entry = self._cache.get(name)
         if entry is None or entry[0] is not provider:
@@ -465,7 +485,7 @@ class Registry:
         >>> Registry(env={}).provider("groq")
         Provider(groq, wire=openai_chat, https://api.groq.com/openai/v1)
         """
-        if not isinstance(name, str):
+        if not is_text(name) or not name.isprintable():
             raise wrong_value("name", "the name of a provider", name)
         if name in self._invalid_dsns:
             return self._define(name, self._invalid_dsns[name])
@@ -474,11 +494,9 @@ class Registry:
         variable = variable_of(name)
         if variable in self.env:
             return self._define(name, self.env[variable])
-        raise SetupError(
-            f"unknown provider {name!r}: it is not registered, and {variable} is not set"
-            f"{provider_hint(name, self._providers)}",
-            param="name",
-        )
+        where = f"{variable} is not set" if redact(name) == name else "no variable defines it"
+        hint = provider_hint(name, self._providers)
+        raise SetupError(f"unknown provider {name!r}: it is not registered, and {where}{hint}", param="name")
 
     def providers(self) -> list[str]:
         """The names of all providers."""
@@ -506,14 +524,15 @@ class Registry:
         """Add the targets of a spec to `names`. `path` has the aliases being expanded, `expanded` the finished ones."""
         for element in map(str.strip, spec.split(",")):
             if not element:
-                raise SetupError(f"spec must not have empty elements, got {spec!r}{_inside(path)}")
+                raise SetupError(f"spec must not have empty elements, got {spec!r}{_inside(path)}", param="spec")
             if "/" in element:
                 names[self._with_slash(element)] = None
                 continue
             if element in path:
-                raise SetupError(cycle_message((*path[path.index(element) :], element)))
+                raise SetupError(cycle_message((*path[path.index(element) :], element)), param="spec")
             if len(path) >= MAX_DEPTH:
-                raise SetupError(f"aliases are nested more than {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …")
+                reason = f"aliases are nested more than {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …"
+                raise SetupError(reason, param="spec")
             if element not in expanded:
                 self._expand(self._spec_of(element, path), (*path, element), names, expanded)
                 expanded.add(element)
@@ -529,8 +548,10 @@ class Registry:
         if name not in self._providers and (provider := maker_of(name)) is not None:
             return f"{provider}/{name}"
         hint = "" if name in self._providers else did_you_mean(name, self._aliases)
-        hint = hint or spec_hint(name, self._providers, self._providers_with_key())
-        raise SetupError(f"model must be provider/model or an alias, got {shorten(name)!r}{_inside(path)}{hint}")
+        if not hint and name.isprintable():
+            hint = spec_hint(name, self._providers, self._providers_with_key())
+        reason = f"model must be provider/model or an alias, got {shorten(name)!r}{_inside(path)}{hint}"
+        raise SetupError(reason, param="model")
 
     def _providers_with_key(self) -> list[str]:
         """The providers whose key is in the environment, one for each key."""
@@ -573,6 +594,11 @@ class _ReadEnv(Mapping[str, str]):
 
 def _inside(path: tuple[str, ...]) -> str:
     return f" (in {' -> '.join(path)})" if path else ""
+
+
+def _check_connection(connection: object) -> None:
+    if not isinstance(connection, ConnectionOptions):
+        raise wrong_value("connection", "ConnectionOptions or None", connection)
 
 
 def _check_env(env: object) -> None:

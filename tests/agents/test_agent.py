@@ -566,7 +566,7 @@ def test_an_unknown_option_is_told() -> None:
         ({"tools": "tide"}, "tools must be a tool or a list of tools, got 'tide'"),
         ({"tools": 7}, "tools must be a tool or a list of tools, got 7"),
         ({"skills": "clock"}, "skills must be a skill or a list of skills, got 'clock'"),
-        ({"system": 7}, "system must be a string or None, got 7"),
+        ({"system": 7}, "system must be a str or None, got 7"),
         ({"max_steps": -1}, "max_steps must be a number >= 0, a function or None, got -1"),
         ({"max_steps": True}, "max_steps must be a number >= 0, a function or None, got True"),
         ({"repeat_limit": "3"}, "repeat_limit must be a number >= 0 or None, got '3'"),
@@ -749,9 +749,9 @@ def test_a_blank_answer_of_everybody_is_retried_and_then_an_error() -> None:
 
 
 WRONG_TOOLS: list[tuple[dict[str, Any], str]] = [
-    ({"terminal_tool": []}, "terminal_tool must be one tool, got 0"),
-    ({"skills": [[]]}, "skills must be a list of Skill, got list"),
-    ({"skills": {"a": 1}}, "skills must be a list of Skill, got str"),
+    ({"terminal_tool": []}, "terminal_tool must be a tool, its name or None, got list"),
+    ({"skills": [[]]}, "skills must be a Skill or a list of Skill, got list"),
+    ({"skills": {"a": 1}}, "skills must be a skill or a list of skills, got dict"),
 ]
 
 

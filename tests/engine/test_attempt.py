@@ -626,7 +626,7 @@ def test_what_came_before_a_restart_is_void() -> None:
 @pytest.mark.parametrize("given", [-1, float("nan"), "5", True])
 def test_what_is_no_time_is_refused(name: str, given: Any) -> None:
     capabilities: dict[str, Any] = {name: given}
-    with pytest.raises(SetupError, match=f"timeout: {name} must be seconds >= 0 or None"):
+    with pytest.raises(SetupError, match=f"^{name} must be seconds >= 0 or None"):
         Timeouts(**capabilities)
 
 

@@ -647,11 +647,10 @@ def test_documents_that_are_supported_stay() -> None:
 @pytest.mark.parametrize(
     ("part", "why"),
     [
-        (Image(url=""), "an image has neither bytes nor a URL"),
         (Image(data=b""), "an image is empty"),
         (Document(data=b"", mime="text/plain"), "a document is empty"),
         (Audio(data=b"", mime="audio/wav"), "an audio file is empty"),
-        (ToolResult(id="call_1", content=(Image(url=""),)), "an image has neither bytes nor a URL"),
+        (ToolResult(id="call_1", content=(Image(data=b""),)), "an image is empty"),
     ],
 )
 @pytest.mark.parametrize("name", ["openai/m", "anthropic/m", "google/m", "ollama/m", "deepseek/m"])

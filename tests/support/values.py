@@ -30,6 +30,7 @@ from dragoman.types import (
 T = TypeVar("T")
 
 WORDS: SearchStrategy[str] = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+URLS = WORDS.map("https://example.org/{}".format)
 IDS: SearchStrategy[str] = st.sampled_from(["", "a", "b", "call_1", "call_2"])
 COUNTS: SearchStrategy[int] = st.integers(0, 2**40)
 JSON: SearchStrategy[Any] = st.recursive(
@@ -51,11 +52,9 @@ def tuples(values: SearchStrategy[T], *, most: int = 3) -> SearchStrategy[tuple[
 
 TEXTS = st.builds(Text, text=WORDS, extra=EXTRA)
 IMAGES = st.builds(
-    Image, data=st.binary(max_size=8), mime=maybe(WORDS), url=maybe(WORDS), detail=maybe(WORDS), extra=EXTRA
-) | st.builds(Image, mime=maybe(WORDS), url=WORDS, detail=maybe(WORDS), extra=EXTRA)
-DOCUMENTS = st.builds(
-    Document, data=st.binary(max_size=8), mime=WORDS, name=maybe(WORDS), url=maybe(WORDS), extra=EXTRA
-)
+    Image, data=st.binary(max_size=8), mime=maybe(WORDS), url=maybe(URLS), detail=maybe(WORDS), extra=EXTRA
+) | st.builds(Image, mime=maybe(WORDS), url=URLS, detail=maybe(WORDS), extra=EXTRA)
+DOCUMENTS = st.builds(Document, data=st.binary(max_size=8), mime=WORDS, name=maybe(WORDS), url=maybe(URLS), extra=EXTRA)
 AUDIO = st.builds(Audio, data=st.binary(max_size=8), mime=WORDS, extra=EXTRA)
 THINKING = st.builds(Thinking, text=WORDS, redacted=st.booleans(), extra=EXTRA)
 CALLS = st.builds(ToolCall, id=IDS, name=WORDS, arguments=OBJECTS, raw=maybe(WORDS), extra=EXTRA)

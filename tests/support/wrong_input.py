@@ -1,81 +1,170 @@
-"""Calls every public function and method with wrong values, one parameter at a time, by its signature.
+"""Calls every public function, constructor and method with wrong values, one parameter at a time, by its signature.
 
-A call may succeed, because some odd values are fine. Otherwise it raises an error of our tree that names the parameter.
+The public modules are searched for what there is to call; nothing is listed by hand except what is left out, with its
+reason. A right value of a parameter is known by its name. A call with a wrong value either succeeds, because some odd
+values are fine, or it raises an error of our tree: on one line, with the parameter in `param`, and without a secret.
 """
 
 import asyncio
+import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple, cast, get_args
+
+import msgspec
+from PIL import Image as Pillow
 
 import dragoman
 from dragoman import (
     Agent,
-    AuthFailed,
+    Capabilities,
     DragomanError,
     Finish,
+    InvalidRequest,
+    Provider,
+    Quirks,
     Registry,
+    Request,
     Response,
+    SetupError,
+    Target,
     Tool,
     Toolbox,
     ToolCall,
+    ToolResult,
     assistant,
     user,
 )
 from dragoman.agents.agent import AgentOptions
+from dragoman.http import Head, HttpRequest
 from dragoman.models import CallOptions
+from dragoman.testing import FaultyServer, OllamaSimulator, Tape
+from dragoman.types.base import Value
 
-NO_ARGUMENTS: Mapping[str, Any] = {}
+MODULES = ("dragoman", "dragoman.codec", "dragoman.events", "dragoman.http", "dragoman.media", "dragoman.testing",
+           "dragoman.wires")  # fmt: skip
+"""The public modules; `dragoman.errors` has only errors."""
+SECRET = "sk-proj-0123456789abcdef"
+SECONDS = 20
+"""A call that takes longer hangs."""
+
+
+# Wrong values ---------------------------------------------------------------------------------------------------------
+
+
+class OwnError(Exception):
+    """Raised by a function of the caller."""
+
+
+class ReprCalled(Exception):
+    """Raised by the repr of an object of the caller: the library must not call it."""
+
+
+class Hostile:
+    """An object that cannot be shown, compared or hashed."""
+
+    def __repr__(self) -> str:
+        raise ReprCalled
+
+    __str__ = __repr__
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ReprCalled
 
 
 class Weird:
     """An object of the caller's own."""
 
 
-def bad_iterable() -> Iterator[int]:
+def own_function(*_: Any, **__: Any) -> Any:
+    raise OwnError
+
+
+def two_numbers() -> Iterator[int]:
     yield 1
     yield 2
+
+
+def endless() -> Iterator[int]:
+    """Numbers without end; an error after so many that nobody can have wanted them."""
+    yield from range(300_000)
+    raise EndlessRead
+
+
+class EndlessRead(Exception):
+    """Raised by an iterator that was read without end."""
+
+
+def cyclic_list() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def cyclic_dict() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    value["a"] = value
+    return value
 
 
 WRONG: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "True": lambda: True,
     "-1": lambda: -1,
+    "1.5": lambda: 1.5,
     "huge": lambda: 10**400,
     "nan": lambda: float("nan"),
     "inf": lambda: float("inf"),
     "empty text": lambda: "",
     "text": lambda: "no such thing",
+    "secret": lambda: SECRET,
     "surrogate": lambda: "\ud800",
+    "secret surrogate": lambda: f"{SECRET}\ud800",
     "nul": lambda: "a\x00b",
+    "line break": lambda: "a\nb",
     "bytes": lambda: b"\xff",
     "empty list": list,
     "list": lambda: [1, None],
+    "nan in a list": lambda: [float("nan")],
+    "surrogate in a list": lambda: ["\ud800"],
+    "hostile in a list": lambda: [Hostile()],
     "nested": lambda: [["a"], {"b": 1}],
+    "cyclic list": cyclic_list,
     "dict": lambda: {"a": 1},
+    "dict of text": lambda: {"a": "x"},
+    "surrogate in a dict": lambda: {"a": "\ud800"},
+    "surrogate key": lambda: {"\ud800": "a"},
+    "hostile in a dict": lambda: {"a": Hostile()},
+    "nan in a dict": lambda: {"a": float("nan")},
+    "cyclic dict": cyclic_dict,
     "int keys": lambda: {1: 2},
+    "typo in a message": lambda: [{"role": "user", "contnet": "hi"}],
+    "typo in a block": lambda: [{"role": "user", "content": [{"type": "txt", "text": "hi"}]}],
     "object": Weird,
+    "hostile": Hostile,
     "class": lambda: Weird,
-    "function": lambda: lambda: 1 / 0,
-    "generator": bad_iterable,
+    "function": lambda: own_function,
+    "generator": two_numbers,
+    "endless": endless,
     "message": lambda: user("hi"),
     "tool": lambda: Tool(name="t"),
     "exception": lambda: ValueError("x"),
     "complex": lambda: 1j,
     "set": lambda: {1},
+    "empty picture": lambda: Pillow.new("RGB", (0, 0)),
 }
+FEW = ("True", "nan", "surrogate", "hostile", "list", "dict")
+"""The values for the options of functions that pass them on to others, which are tried with all values."""
 
-OPTIONS = {
-    **dict.fromkeys(
-        ("generate", "explain", "Registry().model", "Model().stream", "Agent().run"),
-        sorted(CallOptions.__annotations__),
-    ),
-    "Agent": sorted(AgentOptions.__annotations__),
-}
-"""By function: the names of its options."""
 
-MODEL = "demo/any"
-RESPONSE = Response(message=assistant("hi"), finish=Finish(reason="stop"))
+# Right values ---------------------------------------------------------------------------------------------------------
 
 
 def double(number: int) -> int:
@@ -83,25 +172,15 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def registry() -> Registry:
-    return Registry(env={})
-
-
-class Case(NamedTuple):
-    """One function, and how to call it."""
-
-    name: str
-    function: Callable[[Mapping[str, Any]], Any]
-    arguments: Mapping[str, Any]
-    """Valid values of the required parameters."""
-    parameters: list[str]
-
-
-def nothing(_: object) -> None:
+def nothing(*_: object) -> None:
     """A resolver that knows no name, and an observer."""
 
 
-GOOD: dict[str, Any] = {
+MODEL = "demo/any"
+TARGET = Target(provider="demo", model="any", wire="openai_chat", base_url="demo://demo")
+RESPONSE = Response(message=assistant("hi"), finish=Finish(reason="stop"))
+HTTP = HttpRequest(method="POST", path="/v1/chat/completions", body=b'{"model":"m","messages":[]}')
+RIGHT: dict[str, Any] = {
     "model": MODEL,
     "spec": MODEL,
     "prompt": "hi",
@@ -115,7 +194,6 @@ GOOD: dict[str, Any] = {
     "name": "tide",
     "wire": "openai_chat",
     "value": user("hi"),
-    "path": "/nonexistent/file.png",
     "url": "data:image/gif;base64,R0lGODlh",
     "type": int,
     "messages": [user("hi")],
@@ -123,7 +201,6 @@ GOOD: dict[str, Any] = {
     "reason": "stop",
     "message": assistant("hi"),
     "finish": Finish(reason="stop"),
-    "history": [user("hi")],
     "scheme": "mine",
     "provider": "openai",
     "resolver": nothing,
@@ -134,142 +211,404 @@ GOOD: dict[str, Any] = {
     "events": [],
     "response": RESPONSE,
     "function": double,
-    "toolbox": double,
     "description": "d",
-    "instructions": "do",
     "token": "a",
     "logprob": -1.0,
     "output": None,
     "hint": int,
     "hooks": dragoman.Hooks(),
     "call": ToolCall(id="call_1", name="double", arguments={"number": 1}),
+    "result": ToolResult(id="call_1", content="hi"),
+    "results": ToolResult(id="call_1", content="hi"),
+    "kind": "info",
+    "what": "seed",
+    "why": "not supported",
+    "usd": 0.5,
+    "source": "a list",
+    "date": "2026-11-09",
+    "target": MODEL,
+    "outcome": "served",
+    "vectors": ((0.5,),),
+    "image": Pillow.new("RGB", (2, 2)),
+    "server": "python -m nothing",
+    "method": "POST",
+    "path": "/v1/chat/completions",
+    "body": {"message": {"content": "hi"}, "done": True},
+    "status": 200,
+    "base_url": "http://127.0.0.1:1",
+    "requests": [],
+    "retry": True,
+    "fail_over": True,
+    "count_failure": True,
+    "http": HTTP,
+    "head": Head(status=200),
+    "size": 3,
+    "error": DragomanError("no"),
+    "defect": "missing_index",
+    "answer": "hi",
+    "lines": "hi",
+    "parts": "hi",
+    "count": 3,
+    "policy": None,
+    "request": Request(messages=(user("hi"),)),
+    "index": 0,
+    "part": dragoman.Text(text="hi"),
+    "previous": "a/b",
+    "now": 0.0,
+    "number": 1,
+    "tape": Tape(),
+    "simulator": OllamaSimulator(),
 }
+"""By parameter: a right value."""
+RIGHT_FOR: dict[str, dict[str, Any]] = {
+    "Image": {"url": "https://example.org/a.png"},
+    "Document.from_url": {"url": "https://example.org/a.pdf"},
+    "Opaque": {"data": {}},
+    "Token": {"value": "k"},
+    "messages_from": {"wire": "openai_chat"},
+    "codec.decode_tool_calls": {"wire": "ollama"},
+    "http.decode_duration": {"text": "6m0s"},
+    "Agent().as_tool": {"name": "t"},
+    "Registry().target": {"name": MODEL},
+    "Registry().provider": {"name": "groq"},
+    "Registry().alias": {"name": "fast"},
+    "Registry().set_capabilities": {"name": "groq"},
+    "Restarted": {"target": "a/b"},
+    "Call": {"target": "a/b"},
+    "media.measure": {"data": b"GIF89a"},
+    "wires.get": {"name": "ollama"},
+    "Registry().add_provider": {"provider": None},
+    "testing.Recorder().save": {"path": os.devnull},
+    "Toolbox.from_mcp": {"server": [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]},
+}
+"""By case: right values that differ from those of the same name."""
+for _method in ("from_path",):
+    for _kind in ("Image", "Document", "Audio"):
+        RIGHT_FOR[f"{_kind}.{_method}"] = {"path": __file__}
+
+
+# What is left out -----------------------------------------------------------------------------------------------------
+
+_MADE_BY_US = "only the library makes it; users read it"
+_STREAM = "a model or an agent starts it"
+_PER_EVENT = "decoders make many of them for each answer, and a check would take time; dump and fold refuse"
+_SOCKET = "opens a socket or a file, and takes nothing from the user"
+LEFT_OUT: dict[str, str] = {
+    **dict.fromkeys(("AgentStream", "AsyncAgentStream", "AsyncStream", "AsyncTypedStream", "Stream"), _STREAM),
+    **dict.fromkeys(("TypedStream", "Model"), _STREAM),
+    **dict.fromkeys(("CooldownStarted", "Explanation", "Finding", "Findings", "HookFailed", "Parsed"), _MADE_BY_US),
+    **dict.fromkeys(("Result", "Step", "StepFinished", "StepStarted", "TargetHealth", "Context"), _MADE_BY_US),
+    **dict.fromkeys(("TextDelta", "ThinkingDelta", "ToolCallDelta", "ToolFinished", "ToolStarted"), _MADE_BY_US),
+    **dict.fromkeys(("CallDelta", "PartDelta", "PartEnded", "PartStarted", "Started", "Finished"), _PER_EVENT),
+    **dict.fromkeys(("Ping", "Restarted", "Assembler", "events.kind_of"), _PER_EVENT),
+    **dict.fromkeys(("Provider", "Target", "Capabilities", "Quirks"), "Registry.add_provider checks the whole record"),
+    **dict.fromkeys(("testing.Loss", "testing.Refusal", "testing.RecordedExchange", "testing.Tape"), _MADE_BY_US),
+    **dict.fromkeys(("testing.Rule", "testing.Violation", "testing.Simulator"), "for subclasses, in Python's own way"),
+    "instrument": "tests/io/test_telemetry.py: it needs an extra",
+    "default_registry": "takes nothing",
+    "Health": "chains call it for each attempt; Registry checks its policy",
+    "OutputType": "schema_of and extract call it",
+    "media.MediaCache": _MADE_BY_US,
+    "media.FittedRequest": _MADE_BY_US,
+    "media.RequestMedia": _MADE_BY_US,
+    "media.ImageHeader": _MADE_BY_US,
+    "media.check_media": "the engine calls it with a checked Request and Target",
+    "media.check_readable": "the engine calls it with a checked part",
+    "media.find_media": "the engine calls it with a checked Request and Target",
+    "media.fit": "the engine calls it with a checked Request and Target",
+    "media.has_result_media": "the engine calls it with a checked Request",
+    "http.Head": "transports make it for each answer",
+    "http.HttpResponse": "transports make it for each answer",
+    "http.HttpRequest": "wires make it for each call",
+    "testing.refused_url": "takes nothing",
+    **dict.fromkeys(
+        ("http.provider_headers", "http.retry_after", "http.decode_duration", "http.redact_url"),
+        "wires and transports call it with what a server sent",
+    ),
+    "http.split_base_url": "check_base_url of Registry.connection checks the URL of a user first",
+    "events.check_open": "the Assembler calls it",
+    "HealthPolicy().cooldown": "chains call it for each failure",
+    "wires.Wire": "for authors of wires, in Python's own way",
+    "Registry().close": _SOCKET,
+    "Toolbox().close": _SOCKET,
+    "Toolbox().aclose": _SOCKET,
+    "Model().plan": "the engine's own values",
+    "Model().driver": "a property",
+    "Registry().driver": "a property",
+}
+"""By case or class: why it is not tried."""
+LEFT_OUT_METHODS: dict[str, str] = {
+    **dict.fromkeys(("send", "asend", "open", "aopen", "wait"), "of a Transport: the driver calls it"),
+    **dict.fromkeys(("answer", "sign", "steps", "remember", "other_paths", "encode_refusal", "is_thinking"),
+                    "of a provider in this process: its transport calls it"),
+}  # fmt: skip
+"""By method of `dragoman.testing`: why it is not tried."""
+FREE_JSON = frozenset({"extra", "data", "schema", "parameters", "rate_limits"})
+"""Parameters that hold any JSON and are not searched when a value is made; `dump` refuses what JSON cannot express."""
+
+
+# Cases ----------------------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """One function, and how to call it."""
+
+    name: str
+    function: Callable[[Mapping[str, Any]], Any]
+    right: Mapping[str, Any]
+    """Right values of the required parameters."""
+    parameters: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    """Parameters behind `**options`."""
 
 
 def cases() -> Iterator[Case]:
-    """Every public function, constructor and method that users call."""
-    for name in FUNCTIONS:
-        yield _case(name, getattr(dragoman, name))
-    for name in CLASSES:
-        kind = getattr(dragoman, name)
-        yield _case(name, kind, more=MORE.get(name, {}))
-        for method, function in inspect.getmembers(kind, inspect.ismethod):
-            if not method.startswith("_") and f"{name}.{method}" not in SKIPPED:
-                yield _case(f"{name}.{method}", function)
-    objects: dict[str, Callable[[], Any]] = {
-        "Registry": registry,
-        "Model": lambda: registry().model(MODEL),
-        "Agent": lambda: Agent(MODEL),
-        "Toolbox": lambda: Toolbox(dragoman.tool(double)),
-    }
-    for name, make in objects.items():
-        members: Any = type(make()).__dict__
-        for method, function in members.items():
-            if not inspect.isfunction(function):
-                continue
-            if not method.startswith("_") and method not in SKIPPED:
-                yield _case(f"{name}().{method}", _bound(make, method), function)
+    """Everything public that can be called."""
+    for name, value in public():
+        if name in LEFT_OUT or (inspect.isclass(value) and issubclass(value, BaseException)):
+            continue
+        if inspect.isclass(value):
+            yield case(name, value)
+            yield from _methods(name, value)
+        elif inspect.isroutine(value):
+            yield case(name, value)
 
 
-def _bound(make: Callable[[], Any], method: str) -> Callable[..., Any]:
+def public() -> Iterator[tuple[str, Any]]:
+    """The names of the public modules and their values, each value once."""
+    seen: set[int] = set()
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        prefix = "" if module is dragoman else f"{module_name.rpartition('.')[2]}."
+        for name in _names(module):
+            value = getattr(module, name)
+            if callable(value) and id(value) not in seen and not get_args(value):
+                seen.add(id(value))
+                yield f"{prefix}{name}", value
+
+
+def _names(module: ModuleType) -> list[str]:
+    if (names := getattr(module, "__all__", None)) is not None:
+        return sorted(names)
+    own = f"{module.__name__}."
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and f"{getattr(value, '__module__', '')}.".startswith(own)
+    ]
+
+
+def _methods(name: str, kind: type) -> Iterator[Case]:
+    for method, value in inspect.getmembers(kind):
+        if method.startswith("_") or method in dir(msgspec.Struct) or isinstance(value, property):
+            continue
+        if inspect.ismethod(value):
+            full = f"{name}.{method}"
+            if full not in LEFT_OUT:
+                yield case(full, value)
+        elif inspect.isfunction(value):
+            full = f"{name}().{method}"
+            is_left_out = full in LEFT_OUT or (name.startswith("testing.") and method in LEFT_OUT_METHODS)
+            if not is_left_out and _parameters(value):
+                yield case(full, _bound(name, kind, method), value)
+
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "Registry": lambda: Registry(env={}),
+    "Agent": lambda: Agent(Registry(env={}).model(MODEL)),
+    "Toolbox": lambda: Toolbox(dragoman.tool(double)),
+}
+"""How to make the object of a method, if right values of its required parameters are not enough."""
+
+
+def _bound(name: str, kind: type, method: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(make(), method)(*args, **kwargs)
+        make = OBJECTS.get(name)
+        if make is None:
+            own = case(name, kind)
+            made = own.function(own.right)
+        else:
+            made = make()
+        try:
+            return getattr(made, method)(*args, **kwargs)
+        finally:
+            close(made)
 
     return call
 
 
+FIELDS = {
+    "Registry().add_provider": (*Provider.__struct_fields__, "like"),
+    "Registry().set_capabilities": (*Capabilities.__struct_fields__, *Quirks.__struct_fields__),
+}
+"""By case: the names that its `**fields` take."""
+RECORD = {"name": "box", "wire": "ollama", "base_url": "http://box"}
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+_OPTIONS: dict[str, type] = {"CallOptions": CallOptions, "AgentOptions": AgentOptions}
 
 
-def _case(
-    name: str, function: Callable[..., Any], described: Any = None, *, more: Mapping[str, Any] = NO_ARGUMENTS
-) -> Case:
+def case(name: str, function: Callable[..., Any], described: Any = None) -> Case:
+    """The case of one function."""
     parameters = _parameters(described or function)
-    required = {
-        parameter.name: GOOD[parameter.name]
+    own = RIGHT_FOR.get(name, {})
+    right = {
+        parameter.name: own[parameter.name] if parameter.name in own else RIGHT[parameter.name]
         for parameter in parameters
-        if parameter.default is inspect.Parameter.empty and parameter.kind not in _VARIADIC
+        if parameter.name in own or (parameter.default is parameter.empty and parameter.kind not in _VARIADIC)
     }
-    names = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-    positional = [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.POSITIONAL_ONLY]
+    options = next(
+        (tuple(kind.__annotations__) for p in parameters for key, kind in _OPTIONS.items() if key in str(p.annotation)),
+        (),
+    )
+    options = FIELDS.get(name, options)
+    names = tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD)
 
     def call(arguments: Mapping[str, Any]) -> Any:
-        given = dict(arguments)
-        first = [given.pop(name) for name in positional if name in given]
-        variadic = [p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL]
-        rest = [given.pop(name) for name in variadic if name in given]
-        return function(*first, *rest, **given)
+        named = dict(arguments)
+        first = [named.pop(p.name) for p in parameters if p.kind is p.POSITIONAL_ONLY and p.name in named]
+        rest = [named.pop(p.name) for p in parameters if p.kind is p.VAR_POSITIONAL and p.name in named]
+        return function(*first, *rest, **named)
 
-    return Case(name, call, {**required, **more}, names)
+    return Case(name, call, {**right, **RECORD} if name == "Registry().add_provider" else right, names, options)
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:
-    found = list(inspect.signature(function).parameters.values())
+    try:
+        found = list(inspect.signature(function).parameters.values())
+    except ValueError:  # a type of Python itself
+        return []
     return [parameter for parameter in found if parameter.name not in ("self", "cls")]
 
 
-FUNCTIONS = (
-    "acount_tokens aembed aextract agenerate alist_models aprobe assistant astream astream_extract compact "
-    "count_tokens dump embed explain extract fold generate list_models load messages_from model probe schema_of stream "
-    "stream_extract system to_events tool tool_results tools_from user"
-).split()
-CLASSES = (
-    "Agent Audio Budget ChainOptions Document HealthPolicy Image Message Opaque Registry Request Text Thinking "
-    "Timeouts Tool ToolCall ToolResult Toolbox"
-).split()
-MORE: dict[str, Any] = {"Image": {"url": "https://x"}, "Opaque": {"data": {}}}
-SKIPPED = {
-    "Image.from_pil",
-    "Toolbox.from_mcp",
-    "Image.from_path",
-    "Document.from_path",
-    "Audio.from_path",
-    "close",
-    "plan",
-    "driver",
-    "target",
+ALL_OPTIONS = frozenset({*FIELDS, "generate", "Registry().model", "Agent", "Agent().run"})
+"""Cases whose options are tried with all values."""
+
+
+def trials(tried: Case) -> Iterator[tuple[str, str, Any]]:
+    """Parameters, and wrong values with their names."""
+    for parameter in tried.parameters:
+        for label, make in WRONG.items():
+            yield parameter, label, make()
+    for option in tried.options:
+        for label in WRONG if tried.name in ALL_OPTIONS else FEW:
+            yield option, label, WRONG[label]()
+
+
+# Outcomes -------------------------------------------------------------------------------------------------------------
+
+OTHER_NAMES = {
+    "model": {"spec"},
+    "spec": {"model"},
+    "url": {"data"},  # an Image has one of them
+    "type": {"data"},  # the data may be wrong for the type, or the type for the data
 }
+"""Other names under which an error may name a parameter."""
+LISTS_OF_PROBLEMS = frozenset({"Registry().load_config", "Registry().load_tables"})
+"""Functions whose errors list all problems of a file, a line each."""
 
 
-def outcome(case: Case, parameter: str, value: Any) -> str | None:
+def outcome(tried: Case, parameter: str, value: Any) -> str | None:
     """What is wrong with the call, or None."""
-    arguments = {**case.arguments, parameter: value}
     try:
-        result = case.function(arguments)
-        if inspect.isawaitable(result):
-            result = asyncio.run(_await(result))
-        _consume(result)
+        with _limit(SECONDS):
+            result = tried.function({**tried.right, parameter: value})
+            if inspect.iscoroutine(result):
+                result = asyncio.run(_await(result))
+            _consume(result)
+            return _problem_of_value(result, parameter)
+    except OwnError:
+        return None
     except DragomanError as error:
-        is_named = parameter in str(error) or error.param == parameter or _alias(parameter) in str(error)
-        is_unwritable = "surrogates not allowed" in str(error)
-        is_own_function = isinstance(error, AuthFailed) and "ZeroDivisionError" in str(error)
-        return (
-            None
-            if is_named or is_unwritable or is_own_function
-            else f"does not name {parameter}: {type(error).__name__}: {error}"
-        )
-    except ZeroDivisionError:
-        return None  # of the caller's own function
+        return None if _is_own(error) else _problem_of_error(error, tried, parameter)
     except Exception as error:  # noqa: BLE001 - this is what the test looks for
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {_text(error)}"
+
+
+def _problem_of_error(error: DragomanError, tried: Case, parameter: str) -> str | None:
+    text, shown = str(error), f"{type(error).__name__}: {str(error)!r}"
+    if SECRET in text or "0123456789" in text:
+        return f"shows a secret: {shown}"
+    if not _names_parameter(error.param, parameter):
+        return f"param is {error.param!r}: {shown}"
+    if isinstance(error, dragoman.WireError):
+        return None  # the body of a provider is wrong in the words of its wire
+    if "\n" in text and tried.name not in LISTS_OF_PROBLEMS:
+        return f"has several lines: {shown}"
+    if not any(word in text for word in ("must ", "unknown ", "not an option", "has no ", "cannot be read")):
+        return f"does not say what to write: {shown}"
+    if not isinstance(error, InvalidRequest | SetupError | dragoman.InvalidTool):
+        return f"is of another kind: {shown}"
     return None
 
 
-def _alias(parameter: str) -> str:
-    return {"model": "spec", "spec": "model", "timeouts": "timeout", "function": "tool", "type": "data"}.get(
-        parameter, parameter
-    )
+def _names_parameter(param: str | None, parameter: str) -> bool:
+    names = {parameter, *OTHER_NAMES.get(parameter, ())}
+    return param is not None and (param in names or any(param.startswith((f"{name}.", f"{name}[")) for name in names))
+
+
+def _is_own(error: BaseException | None) -> bool:
+    """Whether a function of the caller raised it."""
+    while error is not None:
+        text = _text(error)
+        if isinstance(error, OwnError) or "OwnError" in text or "no key from a function" in text:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except ReprCalled:
+        return "(it cannot be shown)"
+
+
+def _problem_of_value(result: Any, parameter: str) -> str | None:
+    """Whether an accepted value can be written and read again."""
+    values: tuple[Any, ...] = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+    for value in values:
+        if isinstance(value, Value) and isinstance(value, msgspec.Struct):
+            try:
+                data = dragoman.dump(value)
+                dragoman.load(data, type(value))
+            except DragomanError as error:
+                return None if parameter in FREE_JSON else f"is accepted, but cannot be written: {error}"
+    return None
+
+
+@contextmanager
+def _limit(seconds: float) -> Generator[None]:
+    """TimeoutError after some seconds, also from a loop that never ends."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError("it hangs")
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
 
 
 async def _await(result: Any) -> Any:
     return await result
 
 
-def _consume(result: Any) -> None:
-    if isinstance(result, dragoman.Stream | dragoman.TypedStream):
-        for _ in result:
+def close(made: object) -> None:
+    """Close the socket of a server."""
+    if isinstance(made, FaultyServer):
+        with made:
             pass
-    elif isinstance(result, dragoman.AsyncStream | dragoman.AsyncTypedStream):
+
+
+def _consume(result: Any) -> None:
+    close(result)
+    if isinstance(result, dragoman.Stream | dragoman.TypedStream | dragoman.AgentStream):
+        for _ in cast("Iterable[Any]", result):
+            pass
+    elif isinstance(result, dragoman.AsyncStream | dragoman.AsyncTypedStream | dragoman.AsyncAgentStream):
         asyncio.run(_aconsume(result))
 
 

@@ -273,7 +273,7 @@ def test_what_cannot_be_marked_is_refused() -> None:
         tool(Harbour("Brest").ships)
 
 
-@pytest.mark.parametrize(("given", "why"), [(max, "max: its parameters are unknown"), (Harbour, "got a class")])
+@pytest.mark.parametrize(("given", "why"), [(max, "max: its parameters must be known"), (Harbour, "got a class")])
 def test_what_says_nothing_of_its_parameters_is_no_tool(given: Any, why: str) -> None:
     with pytest.raises(InvalidTool, match=why):
         tool_of(given)

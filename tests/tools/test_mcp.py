@@ -197,12 +197,12 @@ def test_a_program_that_is_no_server_is_told() -> None:
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        ("python /home/o'brien/s.py", "no closing quotation; quote it as in a shell"),
+        ("python /home/o'brien/s.py", "no closing quotation.*; quote it"),
         (Path("server.py"), "a command or a URL, got the file"),
         ("http://localhost:80a/mcp", "an invalid host or port"),
         ("http://[::1/mcp", "an invalid host or port"),
         ("https:///mcp", "an invalid host or port"),
-        ("ws://localhost/mcp", "must start with http:// or https://, got ws"),
+        ("ws://localhost/mcp", "must be a URL that starts with http:// or https://, got ws"),
         (" ", "got an empty command"),
         ([], "got an empty command"),
         ([""], "got an empty command"),

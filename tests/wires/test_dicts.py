@@ -301,7 +301,7 @@ def test_the_blocks_of_a_system_prompt_keep_their_fields() -> None:
         assert request.system == (
             Text(text="Be brief.", extra={"anthropic": {"cache_control": {"type": "ephemeral"}}}),
         )
-    with pytest.raises(InvalidRequest, match="system must be a str or a list of Text, got int"):
+    with pytest.raises(InvalidRequest, match="system must be a str or a list of Text, got 5"):
         model.request("hi", system=5)  # type: ignore[arg-type]
 
 

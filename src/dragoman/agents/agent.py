@@ -21,7 +21,7 @@ from dragoman.events import Restarted
 from dragoman.io.driver import notify, short_traceback
 from dragoman.io.stopper import Stopper
 from dragoman.models import CallOptions, Model, Prompt
-from dragoman.schema.output_type import OutputType
+from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import (
     AsyncClosableStream,
     ClosableStream,
@@ -31,11 +31,12 @@ from dragoman.streaming import (
     ToolCallDelta,
 )
 from dragoman.targets.option_hints import OPTION_HINTS
-from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
+from dragoman.tools.decorator import NAME, Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
 from dragoman.types import Message, Opaque, Request, Response, Text, Tool, ToolCall
-from dragoman.types.checks import naming
+from dragoman.types.checks import as_items, is_text, naming, wrong_value
+from dragoman.types.fields import WRONG, read_text
 from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
@@ -97,6 +98,8 @@ class Agent(Generic[T]):
     def __init__(self: "Agent[Any]", model: Model | str, *, output: Any, **options: Unpack[AgentOptions]) -> None: ...
     def __init__(self, model: Model | str, *, output: Any = None, **options: Unpack[AgentOptions]) -> None:
         _check(options)
+        if not isinstance(model, str | Model):
+            raise wrong_value("model", "a Model or a spec such as 'openai/gpt-5'", model)
         self.model = api.model(model) if isinstance(model, str) else model
         self._options = options
         tools = _as_tuple("tools", read_tools(options.get("tools")))
@@ -108,10 +111,11 @@ class Agent(Generic[T]):
         skills = _as_tuple("skills", options.get("skills"))
         for skill in skills:
             if not isinstance(skill, Skill):
-                raise InvalidRequest(f"skills must be a list of Skill, got {type(skill).__name__}", param="skills")
+                raise wrong_value("skills", "a Skill or a list of Skill", skill)
         self._skills: tuple[Skill, ...] = skills
         with naming("output"):
-            self._output_type: OutputType[T] | None = None if output is None or output is str else OutputType(output)
+            is_plain = output is None or output is str
+            self._output_type: OutputType[T] | None = None if is_plain else output_type_of(output)
         budget = options.get("budget") or Budget()
         if budget.money is not None and budget.price is None:
             check_prices_installed()
@@ -151,6 +155,8 @@ class Agent(Generic[T]):
 
         The tool is async, also within a blocking run.
         """
+        if not is_text(name) or NAME.fullmatch(name) is None:
+            raise wrong_value("name", "1 to 64 characters of a-z, A-Z, 0-9, _ and -", name)
 
         @tool(name=name, description=description, timeout=timeout)
         async def run_agent(prompt: str, context: Context) -> Any:
@@ -250,7 +256,8 @@ class Agent(Generic[T]):
         if self._output_type is None:
             raise InvalidTool(
                 f"terminal_tool must be a tool or the name of one of the tools, got {terminal!r}; "
-                "pass the tool itself, or output= for its type"
+                "pass the tool itself, or output= for its type",
+                param="terminal_tool",
             )
         answer_tool = Tool(name=terminal, description="Give the final answer.", parameters=self._output_type.schema)
         return (answer_tool,), terminal
@@ -267,13 +274,15 @@ def _check(options: AgentOptions) -> None:
     if unknown := options.keys() - AgentOptions.__annotations__.keys():
         known = f"the options are output, {', '.join(AgentOptions.__annotations__)}"
         hints = [f"write {OPTION_HINTS[name]}" for name in sorted(unknown) if name in OPTION_HINTS]
-        raise InvalidRequest(f"Agent has no option {', '.join(sorted(unknown))}; {'; '.join(hints) or known}")
+        reason = f"Agent has no option {', '.join(sorted(unknown))}; {'; '.join(hints) or known}"
+        raise InvalidRequest(reason, param=min(unknown))
     for name, (is_valid, expected) in _CHECKS.items():
         value: Any = options.get(name)
         if value is not None and not is_valid(value):
-            raise InvalidRequest(f"{name} must be {expected} or None, got {value!r}")
+            raise wrong_value(name, f"{expected} or None", value)
     if inspect.iscoroutinefunction(options.get("on_event")):
-        raise InvalidRequest("on_event must be a plain function, got a coroutine function; it is not awaited")
+        reason = "on_event must be a plain function, got a coroutine function; it is not awaited"
+        raise InvalidRequest(reason, param="on_event")
 
 
 def _is_count(value: Any) -> bool:
@@ -281,11 +290,14 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_timeout(value: Any) -> bool:
-    return isinstance(value, Timeouts) or (isinstance(value, int | float) and value > 0)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Timeouts) or (is_number and value > 0)
 
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "system": (lambda value: isinstance(value, str), "a string"),
+    "system": (lambda value: read_text(value) is not WRONG, "a str"),
+    "parallel": (lambda value: isinstance(value, bool), "True, False"),
+    "terminal_tool": (lambda value: isinstance(value, str | Tool | HasTools) or callable(value), "a tool, its name"),
     "max_steps": (lambda value: _is_count(value) or callable(value), "a number >= 0, a function"),
     "budget": (lambda value: isinstance(value, Budget), "a Budget"),
     "timeout": (_is_timeout, "seconds > 0, Timeouts"),
@@ -301,9 +313,7 @@ def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(value, Tool | Opaque | Skill | HasTools) or callable(value):
         return (value,)
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
-        raise InvalidRequest(f"{name} must be a {name[:-1]} or a list of {name}, got {value!r}")
-    return tuple(value)
+    return as_items(name, value, f"a {name[:-1]} or a list of {name}")
 
 
 def _with_instructions(

@@ -10,6 +10,8 @@ import msgspec
 
 from dragoman.errors import BudgetExceeded, DragomanError, SetupError, TimedOut, Unsupported
 from dragoman.types import Response, Usage, add_usage
+from dragoman.types.base import Amount, Count
+from dragoman.types.fields import check_struct
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,12 +21,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     True
     """
 
-    tokens: int | None = None
-    money: float | None = None
+    tokens: Count | None = None
+    money: Amount | None = None
     """In dollars."""
-    seconds: float | None = None
+    seconds: Amount | None = None
     price: Callable[[Response], float] | None = None
     """Returns the cost of a response in dollars. Without it, genai-prices is used."""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 class BudgetTracker:

@@ -10,6 +10,7 @@ from dragoman.events import Restarted
 from dragoman.media import MediaCache
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
+from dragoman.types.checks import shown
 
 MAX_TIMEOUT = 1e9
 """Seconds. Longer limits mean no limit: timers cannot count that far."""
@@ -41,7 +42,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
             if seconds is None:
                 continue
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-                raise SetupError(f"timeout: {name} must be seconds >= 0 or None for no limit, got {seconds!r}")
+                reason = f"{name} must be seconds >= 0 or None for no limit, got {shown(seconds)}"
+                raise SetupError(reason, param=name)
             if seconds > MAX_TIMEOUT:
                 msgspec.structs.force_setattr(self, name, None)
 

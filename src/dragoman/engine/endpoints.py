@@ -92,7 +92,7 @@ def embed(
 ) -> Plan[Embeddings]:
     """The vectors of some texts, in as many requests as the provider needs."""
     if not texts:
-        raise InvalidRequest("texts must have at least one text, got none")
+        raise InvalidRequest("texts must have at least one text, got none", param="texts")
     endpoints = wires.get(target.wire).endpoints
     deadline = yield from _deadline(options)
     vectors: list[tuple[float, ...]] = []

@@ -8,7 +8,7 @@ to a target that is down. Every try is recorded as an `Attempt`, on the response
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -36,18 +36,18 @@ from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.connection import ConnectionOptions
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
+from dragoman.types.base import Amount, Count
+from dragoman.types.fields import check_struct
 
 Order: TypeAlias = Literal["in_order", "weighted", "fastest"]
 WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 _MIN_COST = 1e-9
 """The cost of a target that is free."""
-_CHOICES = (("order", Order), ("when_all_cooling_down", WhenAllCoolingDown), ("on_interrupt", OnInterrupt))
 MAX_TRIAL_WAIT = 1.0
 """Seconds that a request waits for the result of the trial of another request."""
 TRIAL_CHECK = 0.05
 """Seconds from one look at a trial to the next."""
-_NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "backoff", "backoff_cap")
 
 
 class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +60,9 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     count_failure: bool
     """Whether it counts against the target's health."""
 
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
+
 
 class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a chain behaves.
@@ -68,15 +71,15 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     2
     """
 
-    retries: int = 2
+    retries: Count = 2
     """How often a target is tried again after an error that may pass. If it goes on cooldown and another target may be
     called, that one is tried first."""
-    max_retry_after_with_fallback: float = 5.0
+    max_retry_after_with_fallback: Amount = 5.0
     """If a provider asks for a longer wait, put it on cooldown and try the next target."""
-    max_retry_after: float = 60.0
+    max_retry_after: Amount = 60.0
     """The longest wait that a provider may ask for if no other target is available; a longer one ends the call."""
-    backoff: float = 0.25
-    backoff_cap: float = 4.0
+    backoff: Amount = 0.25
+    backoff_cap: Amount = 4.0
     fail_over_on_permanent: bool = False
     """Whether to try the next target after errors that a retry cannot change (400, 405, 422, blocked)."""
     when_all_cooling_down: WhenAllCoolingDown = "try"
@@ -87,7 +90,7 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     classify: Callable[[DragomanError], ErrorPolicy | None] | None = None
     """Returns the policy of an error; None for the default policy."""
     order: Order = "in_order"
-    costs: Mapping[str, float] = {}
+    costs: Mapping[str, Amount] = {}
     """Relative costs by target, for `weighted`: a target of twice the cost comes first half as often."""
     timeouts: Timeouts = Timeouts()
     fetch_images: bool = False
@@ -98,14 +101,7 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a stream also emits the fragments of tool calls. After the first fragment, no other target is tried."""
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES:
-            if getattr(self, name) not in get_args(choices):
-                allowed = " or ".join(map(repr, get_args(choices)))
-                raise SetupError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not value >= 0:
-                raise SetupError(f"{name} must be a number >= 0, got {value!r}")
+        check_struct(self, SetupError)
 
 
 class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):

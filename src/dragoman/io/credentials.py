@@ -201,11 +201,11 @@ class KeyFunction(CachedCredential[Token]):
 
     def read(self, value: Any) -> Token:
         """A str is used for a minute."""
-        token = value if isinstance(value, Token) else Token(value=value, expires_at=time.time() + PLAIN_LIFETIME)
-        key = clean_key(token.value, "the result of api_key")
+        key = clean_key(value.value if isinstance(value, Token) else value, "the result of api_key")
         if key is None:
             raise AuthFailed("the result of api_key is empty")
-        return replace(token, value=key)
+        expires_at = value.expires_at if isinstance(value, Token) else time.time() + PLAIN_LIFETIME
+        return Token(value=key, expires_at=expires_at)
 
     def apply(self, http: HttpRequest, secret: Token, target: Target, /) -> HttpRequest:
         """The request with the key in the target's header."""

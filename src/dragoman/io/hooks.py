@@ -16,7 +16,7 @@ from dragoman.errors import DragomanError, InvalidRequest, Reset
 from dragoman.events import PartDelta, PartEnded, StreamEvent
 from dragoman.io.driver import notify
 from dragoman.types import Request, Response
-from dragoman.types.checks import as_items
+from dragoman.types.checks import as_items, shown, wrong_value
 
 R = TypeVar("R", bound=Response)
 
@@ -75,17 +75,17 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             function = getattr(self, name)
             if function is not None and (not callable(function) or inspect.iscoroutinefunction(function)):
-                kind = "a coroutine function" if callable(function) else type(function).__name__
-                raise InvalidRequest(f"{name} must be a plain function, got {kind}", param=name)
+                kind = "a coroutine function" if callable(function) else shown(function)
+                raise InvalidRequest(f"{name} must be a plain function or None, got {kind}", param=name)
 
 
 def as_hooks(value: object, /) -> tuple[Hooks, ...]:
     """The hooks of a registry or a model: one, several, or none."""
     items = () if value is None else as_items("hooks", (value,) if isinstance(value, Hooks) else value, _EXPECTED)
-    hooks = tuple(item for item in items if isinstance(item, Hooks))
-    if len(hooks) < len(items):
-        raise InvalidRequest(f"hooks must be {_EXPECTED}", param="hooks")
-    return hooks
+    for item in items:
+        if not isinstance(item, Hooks):
+            raise wrong_value("hooks", _EXPECTED, item)
+    return items
 
 
 _EXPECTED = "Hooks, or a list of these"

@@ -87,15 +87,15 @@ def make_transport(
         return RoutingTransport(HttpClient(ca=ca, env=env))
     if isinstance(http_client, RoutingTransport):
         return http_client
-    if isinstance(http_client, Transport):
+    if isinstance(http_client, Transport) and not isinstance(http_client, type):
         return RoutingTransport(http_client)
     if "httpx" in sys.modules:
         from dragoman.io.httpx_transport import wrap_httpx_client
 
         if (transport := wrap_httpx_client(http_client)) is not None:
             return RoutingTransport(transport)
-    kind = type(http_client).__name__
-    raise SetupError(f"http_client must be an httpx.Client, an httpx.AsyncClient or a Transport, got {kind}")
+    expected = "an httpx.Client, an httpx.AsyncClient or a Transport"
+    raise SetupError(f"http_client must be {expected}, got {type(http_client).__name__}", param="http_client")
 
 
 class RoutingTransport:

@@ -265,7 +265,7 @@ def check_readable(part: _Media, /) -> None:
 def _check_not_empty(part: _Media) -> None:
     what = _NAMES[type(part)]
     if not part.data and not (isinstance(part, Image | Document) and part.url):
-        raise InvalidRequest(f"{what} is empty" if part.data is not None else f"{what} has neither bytes nor a URL")
+        raise InvalidRequest(f"{what} is empty")
 
 
 def _check_kind(part: _Media, capabilities: Capabilities) -> None:

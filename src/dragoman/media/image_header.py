@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from dragoman.media.sniff import sniff
+from dragoman.types.checks import as_bytes
 
 MAX_STEPS = 100_000
 """Chunks, blocks or segments of one file; more of them are an attack."""
@@ -49,7 +50,7 @@ def measure(data: bytes, /) -> ImageHeader | None:
     >>> measure(b"GIF89a" + bytes([2, 0, 3, 0, 0, 0, 0]) + b",....").width
     2
     """
-    mime = sniff(data)
+    mime = sniff(as_bytes("data", data))
     if mime is None:
         return None
     try:

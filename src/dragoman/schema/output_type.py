@@ -10,11 +10,11 @@ from dragoman.schema.find_json import find_json
 from dragoman.schema.from_type import schema_from_type
 from dragoman.schema.strict import close_with_root, is_strict, to_strict
 from dragoman.schema.to_value import to_value
-from dragoman.schema.type_hints import name_of, unwrap_hint
+from dragoman.schema.type_hints import is_hint, name_of, unwrap_hint
 from dragoman.schema.unstrict import StrictConverter
 from dragoman.schema.validate import validate
 from dragoman.types import JsonObject
-from dragoman.types.checks import naming
+from dragoman.types.checks import naming, wrong_value
 
 T = TypeVar("T")
 _MAX_REASONS = 10
@@ -36,6 +36,8 @@ def output_type_of(hint: Any, /) -> "OutputType[Any]":
     >>> output_type_of(list[int]) is output_type_of(list[int])
     True
     """
+    if not is_hint(hint):
+        raise wrong_value("hint", "a type", hint, "use a dataclass, a TypedDict or a pydantic model")
     try:
         return _cached_output_type(hint, repr(hint))
     except TypeError:  # metadata that cannot be hashed

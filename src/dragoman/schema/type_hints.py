@@ -64,6 +64,16 @@ def unwrap_hint(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
             return hint, metadata
 
 
+def is_hint(value: Any, /) -> bool:
+    """Whether a value can be a type hint: a class, or a construct of `typing`.
+
+    >>> is_hint(list[int]), is_hint(3)
+    (True, False)
+    """
+    makers = ("typing", "typing_extensions", "types", "annotationlib")
+    return value is None or isinstance(value, type) or type(value).__module__ in makers or is_alias(value)
+
+
 def is_alias(hint: Any, /) -> bool:
     """Whether a hint is an alias, such as `type Tree = list[Tree]`.
 

@@ -20,7 +20,7 @@ from dragoman.targets.provider import Provider, clean_key, with_default_path, wi
 from dragoman.targets.providers import OTHER_NAMES, with_other_names
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
-from dragoman.types.checks import is_mapping, is_text, shown
+from dragoman.types.checks import is_mapping, is_text, is_writable, naming, shown
 
 TABLES = ("providers", "aliases", "capabilities", "health")
 RENAMED = {
@@ -82,16 +82,20 @@ def make_provider(
     """
     own = dict(fields)
     _refuse_unknown("provider field", own, _FIELDS)
+    _refuse_unwritable(own)
     like = own.pop("like", _own_like(own, known) if record is None else None)
     if like is not None:
-        if like not in known:
-            raise SetupError(f"like: {_unknown('provider', str(like), known)}")
+        if not isinstance(like, str) or like not in known:
+            reason = _unknown("provider", like, known) if isinstance(like, str) else "must be the name of a provider"
+            raise SetupError(f"like: {reason}", param="like")
         record = known[like]
     base = {} if record is None else _inherited(record, own)
-    capabilities = _table_of("capabilities", own.pop("capabilities", {}))
-    quirks = _table_of("quirks", own.pop("quirks", {}))
-    _refuse_unknown("capability", capabilities, Capabilities.__struct_fields__)
-    _refuse_unknown("quirk", quirks, Quirks.__struct_fields__)
+    with naming("capabilities"):
+        capabilities = _table_of("capabilities", own.pop("capabilities", {}))
+        _refuse_unknown("capability", capabilities, Capabilities.__struct_fields__)
+    with naming("quirks"):
+        quirks = _table_of("quirks", own.pop("quirks", {}))
+        _refuse_unknown("quirk", quirks, Quirks.__struct_fields__)
     try:
         provider = msgspec.convert({**base, **own}, Provider)
         provider = msgspec.structs.replace(
@@ -101,7 +105,7 @@ def make_provider(
         )
     except msgspec.ValidationError as error:
         where, reason = explain_validation(error)
-        raise SetupError(f"provider{where} {reason}") from error
+        raise SetupError(f"provider{where} {reason}", param=where.removeprefix(".")) from error
     path = record.default_path if record is not None and provider.path is None else provider.path
     return check_provider(provider, path or "")
 
@@ -130,8 +134,8 @@ def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _table_of(name: str, value: Any) -> dict[str, Any]:
     table: Any = msgspec.to_builtins(value) if isinstance(value, Capabilities | Quirks) else value
-    if not is_object(table):
-        raise SetupError(_not_a_table(name, value))
+    if not is_object(table) or not all(isinstance(key, str) for key in list[Any](table)):
+        raise SetupError(_not_a_table(name, value), param=name or None)
     return table
 
 
@@ -144,9 +148,10 @@ def check_provider(provider: Provider, path: str = "", /) -> Provider:
     if not isinstance(provider, Provider):
         raise SetupError(f"provider must be a Provider or its name, got {type(provider).__name__}", param="provider")
     if not provider.name or set(provider.name) & set("/, \t\n"):
-        raise SetupError(f"name must be a provider's name without slash, comma and blank, got {provider.name!r}")
+        reason = f"name must be a provider's name without slash, comma and blank, got {shown(provider.name)}"
+        raise SetupError(reason, param="name")
     if provider.wire not in wires.NAMES:
-        raise SetupError(f"{provider.name}: {_unknown('wire', provider.wire, wires.NAMES)}")
+        raise SetupError(f"{provider.name}: {_unknown('wire', provider.wire, wires.NAMES)}", param="wire")
     try:
         return msgspec.structs.replace(
             provider,
@@ -156,13 +161,13 @@ def check_provider(provider: Provider, path: str = "", /) -> Provider:
             headers={name: check_header(name, value) for name, value in provider.headers.items()},
         )
     except SetupError as error:
-        raise SetupError(f"{provider.name}: {error}") from None
+        raise SetupError(f"{provider.name}: {error}", param=error.param) from None
 
 
 def _check_auth(auth: str) -> str:
     name = auth.strip()
     if not re.fullmatch(_HEADER, name):
-        raise SetupError("auth must be 'bearer' or the name of the header that holds the key")
+        raise SetupError("auth must be 'bearer' or the name of the header that holds the key", param="auth")
     return "bearer" if name.lower() == "bearer" else name
 
 
@@ -173,8 +178,9 @@ def check_header(name: str, value: str, /) -> str:
     'a'
     """
     text = value.strip()
-    if not re.fullmatch(_HEADER, name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
-        raise SetupError(f"header {name!r} cannot be sent: its name or value has a character that is not allowed")
+    if not re.fullmatch(_HEADER, name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]", text):
+        reason = f"header {shown(name)} must have a name and a value that can be sent, got a character that cannot"
+        raise SetupError(reason, param="headers")
     return text
 
 
@@ -185,12 +191,20 @@ def make_facts(facts: Mapping[str, Any], /) -> ModelFacts:
     {'max_images': 3}
     """
     _refuse_unknown("capability", facts, (*Capabilities.__struct_fields__, *Quirks.__struct_fields__))
-    if problems := [problem for name, value in facts.items() if (problem := _check_fact(name, value)) is not None]:
-        raise SetupError("; ".join(problems))
+    _refuse_unwritable(facts)
+    problems = {name: problem for name, value in facts.items() if (problem := _check_fact(name, value)) is not None}
+    if problems:
+        raise SetupError("; ".join(problems.values()), param=next(iter(problems)))
     return ModelFacts(
         {name: value for name, value in facts.items() if name in Capabilities.__struct_fields__},
         {name: value for name, value in facts.items() if name in Quirks.__struct_fields__},
     )
+
+
+def _refuse_unwritable(fields: Mapping[str, Any]) -> None:
+    for name, value in fields.items():
+        if not is_writable(value):
+            raise SetupError(f"{name} must be text that UTF-8 can write, got half of a surrogate pair", param=name)
 
 
 def _check_fact(name: str, value: Any) -> str | None:
@@ -229,8 +243,9 @@ def check_alias(name: str, spec: object, /) -> tuple[str, str]:
         raise SetupError(
             f"the name of an alias must be a text without slash, comma, line break, got {shown(name)}", param="name"
         )
-    if not isinstance(spec, str) or not all(element.strip() for element in spec.split(",")):
-        raise SetupError(f"alias {name!r}: spec must be a str such as 'groq/llama, fast', without empty elements")
+    if not isinstance(spec, str) or not spec.isprintable() or not all(each.strip() for each in spec.split(",")):
+        expected = "a str such as 'groq/llama, fast', without empty elements"
+        raise SetupError(f"alias {name!r}: spec must be {expected}, got {shown(spec)}", param="spec")
     return name.strip(), spec
 
 
@@ -247,8 +262,8 @@ def decode_toml(text: str, /) -> dict[str, Any]:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         if text.endswith(".toml") and "\n" not in text:
-            raise SetupError(f"config must be TOML text, got a path; pass Path({text!r})") from None
-        raise SetupError(f"the config is not TOML: {error}") from error
+            raise SetupError(f"config must be TOML text, got a path; pass Path({text!r})", param="config") from None
+        raise SetupError(f"config must be TOML, got another text; {error}", param="config") from error
 
 
 def expand_variables(value: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:
@@ -292,7 +307,8 @@ def read_config(
     if isinstance(config, str):
         config = decode_toml(config)
     if not is_mapping(config) or not all(isinstance(name, str) for name in config):
-        raise SetupError(f"config must be a Path, a TOML text or its tables, got {type(config).__name__}")
+        reason = f"config must be a Path, a TOML text or its tables, got {type(config).__name__}"
+        raise SetupError(reason, param="config")
     misspelled = [name for name in config if name not in TABLES and (name in RENAMED or did_you_mean(name, TABLES))]
     problems = [unknown_table(name, TABLES) for name in misspelled]
     tables: dict[str, Any] = {name: config[name] for name in TABLES if name in config}
@@ -331,7 +347,8 @@ def config_error(problems: Iterable[str], /) -> SetupError:
     invalid config:
     - aliases must be a table, got int
     """
-    return SetupError(redact("invalid config:\n" + "\n".join(f"- {problem}" for problem in problems)))
+    text = redact("invalid config:\n" + "\n".join(f"- {problem}" for problem in problems))
+    return SetupError(text, param="config")
 
 
 def _not_a_table(name: str, value: object) -> str:
@@ -449,6 +466,6 @@ def unknown_name(what: str, name: str, known: Collection[str], /) -> str:
 
 def _refuse_unknown(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = tuple(known)
-    problems = [unknown_name(what, name, known) for name in names if name not in known]
+    problems = {name: unknown_name(what, name, known) for name in names if name not in known}
     if problems:
-        raise SetupError("; ".join(problems))
+        raise SetupError("; ".join(problems.values()), param=next(iter(problems)))

@@ -4,8 +4,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
+from dragoman.types.checks import is_text
+from dragoman.types.fields import check_struct
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,12 +22,28 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     """Seconds since 1970; None if it is valid until a server rejects it."""
 
+    def __post_init__(self) -> None:
+        if not is_key(self.value):  # it is not shown: it may be a key of a wrong type
+            kind = "other characters" if is_text(self.value) else type(self.value).__name__
+            raise InvalidRequest(f"value must be a str of printable ASCII characters, got {kind}", param="value")
+        check_struct(self, without="value")
+
     def __repr__(self) -> str:
         return f"Token([redacted], expires_at={self.expires_at})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         # msgspec's own would show the key.
         return [("expires_at", self.expires_at)]
+
+
+def is_key(value: object, /) -> bool:
+    """Whether a value is a key that can be sent, perhaps with blanks around it.
+
+    >>> is_key("sk-1\\n"), is_key(5)
+    (True, False)
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 class SigningRequest(Protocol):

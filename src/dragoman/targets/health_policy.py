@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import SetupError
+from dragoman.types.checks import shown
 
 
 class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +32,11 @@ class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         threshold: Any = self.threshold
         if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
-            raise SetupError(f"threshold must be a whole number >= 1, got {threshold!r}")
+            raise SetupError(f"threshold must be a whole number >= 1, got {shown(threshold)}", param="threshold")
         for name, least in (("base", 0), ("multiplier", 1), ("cap", 0), ("lease", 0), ("down_after", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
-                raise SetupError(f"{name} must be a number >= {least}, got {value!r}")
+                raise SetupError(f"{name} must be a number >= {least}, got {shown(value)}", param=name)
 
     def cooldown(self, number: int, /) -> float:
         """Seconds of the n-th consecutive cooldown."""

@@ -149,7 +149,8 @@ def clean_key(key: object, /, *names: str) -> str | None:
     """
     text = key.strip() if isinstance(key, str) else "\n"
     if not text.isascii() or not text.isprintable():
-        raise SetupError(f"{': '.join(names)} must be a str of printable ASCII characters")
+        reason = f"{': '.join(names)} must be a str of printable ASCII characters, got another value"
+        raise SetupError(reason, param="api_key")
     return text or None
 
 

@@ -20,7 +20,9 @@ _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 RareOption: TypeAlias = Literal[
     "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "n", "service_tier", "verbosity"
 ]
-_Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$(?!\n)")]
+_Mime: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$(?!\n)", description="MIME types such as image/png")
+]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,11 +15,13 @@ from dragoman.testing.script import (
     Ending,
     ScriptLine,
     base_path,
+    check_lines,
     render,
     script_ended_error,
     wire_of,
 )
 from dragoman.types import Request
+from dragoman.types.checks import check_flag
 
 
 class InProcessProvider(ABC):
@@ -71,7 +73,8 @@ class Scripted(InProcessProvider):
         """The requests so far, decoded."""
         self.http: list[HttpRequest] = []
         """The requests so far as HTTP, with keys redacted."""
-        self._lines = list(lines)
+        self._lines = check_lines(lines)
+        check_flag("repeat", repeat)
         self._repeat = repeat
         self._lock = Lock()
 
@@ -80,7 +83,7 @@ class Scripted(InProcessProvider):
 
     def add(self, *lines: ScriptLine) -> None:
         """Append lines to the script."""
-        self._lines += lines
+        self._lines += check_lines(lines)
 
     def registry(self, wire: str = "openai_chat") -> Registry:
         """Return a registry that sends every request here. Its provider `scripted` speaks `wire`."""

@@ -21,12 +21,14 @@ from dragoman.testing.script import (
     RawResponse,
     ScriptLine,
     base_path,
+    check_lines,
     render,
     script_ended_error,
     whole_answer,
     wire_of,
 )
 from dragoman.types import Request
+from dragoman.types.checks import check_flag, wrong_value
 
 _DISCONNECTED = (OSError, ssl.SSLError, ValueError)
 
@@ -53,8 +55,11 @@ class FaultyServer:
         """Released once for each request."""
         self.client_disconnected = threading.Semaphore(0)
         """Released once for each client that disconnects before its answer is complete."""
-        self._lines = list(lines)
+        self._lines = check_lines(lines)
+        check_flag("repeat", repeat)
         self._repeat = repeat
+        if tls is not None and not isinstance(tls, ssl.SSLContext):
+            raise wrong_value("tls", "an SSLContext or None", tls)
         self._tls = tls
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -87,7 +92,7 @@ class FaultyServer:
 
     def add(self, *lines: ScriptLine) -> None:
         """Append lines to the script."""
-        self._lines += lines
+        self._lines += check_lines(lines)
 
     def __enter__(self) -> Self:
         self._start(self._accept)

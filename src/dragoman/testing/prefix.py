@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from dragoman.http import HttpRequest
 from dragoman.types import is_object
+from dragoman.types.checks import as_items, wrong_value
 
 _LISTS = ("messages", "input", "contents")
 _END = re.compile(rb"\]\s*\}\s*\Z")
@@ -31,11 +32,22 @@ def assert_prefix_stable(requests: Iterable[HttpRequest | bytes]) -> None:
     >>> first = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
     >>> assert_prefix_stable([first, first.replace(b"]", b',{"role":"assistant","content":"hello"}]')])
     """
-    bodies = [request.body if isinstance(request, HttpRequest) else request for request in requests]
+    bodies = [_body(request) for request in as_items("requests", requests, _EXPECTED)]
     starts = [_start(body, f"request {number}") for number, body in enumerate(bodies, 1)]
     for number in range(1, len(bodies)):
         if not _is_longer(bodies[number - 1], bodies[number]):
             _check(starts[number - 1], bodies[number], number + 1)
+
+
+_EXPECTED = "a list of HttpRequest or bytes"
+
+
+def _body(request: object) -> bytes:
+    if isinstance(request, HttpRequest):
+        return request.body
+    if not isinstance(request, bytes):
+        raise wrong_value("requests", _EXPECTED, request)
+    return request
 
 
 def _start(body: bytes, what: str) -> bytes:

@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from dragoman.engine.effects import Exchange, Open, Send
-from dragoman.errors import DragomanError, TransportError
+from dragoman.errors import DragomanError, InvalidRequest, TransportError
 from dragoman.events import Event, PartDelta
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.io.transport import Handle, Transport, make_transport
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
+from dragoman.types.checks import is_encodable, naming, wrong_value
 from dragoman.wires.base import StreamDecoder, Wire
 from dragoman.wires.common.classify import classify
 
@@ -105,7 +106,11 @@ class Recorder:
 
     def save(self, path: str | Path, /) -> None:
         """Write the tape to a file."""
-        Path(path).write_bytes(self.tape.encode())
+        file = _file(path)
+        try:
+            file.write_bytes(self.tape.encode())
+        except OSError as error:
+            raise wrong_value("path", "a file that can be written", str(path), error.strerror or "") from error
 
     def send(self, effect: Send, /) -> HttpResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
@@ -299,6 +304,35 @@ class _RecordingHandle:
         await self._handle.aclose()
 
 
+def _check_speed(speed: object) -> None:
+    if speed is not None and (isinstance(speed, bool) or not isinstance(speed, int | float) or not speed > 0):
+        raise wrong_value("speed", "a number > 0 or None", speed)
+
+
+def _file(path: object) -> Path:
+    if not isinstance(path, str | Path) or not str(path) or not is_encodable(str(path)) or "\0" in str(path):
+        raise wrong_value("path", "a str or a Path", path)
+    return Path(path)
+
+
+def _read_tape(tape: object) -> Tape:
+    if isinstance(tape, str | Path):
+        with naming("tape"):
+            file = _file(tape)
+        try:
+            tape = file.read_bytes()
+        except OSError as error:
+            raise wrong_value("tape", "a file that can be read", str(tape), error.strerror or "") from error
+    if isinstance(tape, bytes):
+        try:
+            return Tape.decode(tape)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise InvalidRequest(f"tape must be the JSON of a Tape, got other bytes; {error}", param="tape") from error
+    if not isinstance(tape, Tape):
+        raise wrong_value("tape", "a Tape, its bytes or the path of its file", tape)
+    return tape
+
+
 class Replayer:
     """A transport that answers from a tape. It plays each exchange once; equal requests in the order of recording.
 
@@ -314,9 +348,8 @@ class Replayer:
     """
 
     def __init__(self, tape: Tape | bytes | str | Path, /, *, speed: float | None = None) -> None:
-        if isinstance(tape, str | Path):
-            tape = Path(tape).read_bytes()
-        self._remaining = list((Tape.decode(tape) if isinstance(tape, bytes) else tape).exchanges)
+        _check_speed(speed)
+        self._remaining = list(_read_tape(tape).exchanges)
         self._speed = speed
 
     @property

@@ -21,6 +21,9 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.base import Count
+from dragoman.types.checks import check_choice, wrong_value
+from dragoman.types.fields import WRONG, check_struct, kind_of
 from dragoman.wires.base import Wire
 
 Ending: TypeAlias = Literal["end", "close", "stall", "reset", "open"]
@@ -35,26 +38,38 @@ class RawResponse(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     body: bytes = b""
 
+    def __post_init__(self) -> None:
+        check_struct(self)
+
 
 class CloseAfter(msgspec.Struct, frozen=True):
     """Closes the connection after `size` bytes of the body."""
 
-    size: int
+    size: Count
     answer: "Answer" = "Hello."
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 class StallAfter(msgspec.Struct, frozen=True):
     """Sends nothing more after `size` bytes of the body, and keeps the connection open."""
 
-    size: int
+    size: Count
     answer: "Answer" = "Hello."
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 class ResetAfter(msgspec.Struct, frozen=True):
     """Resets the connection after `size` bytes of the body."""
 
-    size: int
+    size: Count
     answer: "Answer" = "Hello."
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 class NoResponse(msgspec.Struct, frozen=True):
@@ -70,11 +85,17 @@ class KeepOpen(msgspec.Struct, frozen=True):
 
     answer: "Answer" = "Hello."
 
+    def __post_init__(self) -> None:
+        check_struct(self)
+
 
 class InvalidBody(msgspec.Struct, frozen=True):
     """Sends status 200 with a body that is not valid on the wire."""
 
     body: bytes = b"<html>It works!</html>"
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 class ErrorInside200(msgspec.Struct, frozen=True):
@@ -82,12 +103,18 @@ class ErrorInside200(msgspec.Struct, frozen=True):
 
     error: DragomanError
 
+    def __post_init__(self) -> None:
+        check_struct(self)
+
 
 class DefectiveAnswer(msgspec.Struct, frozen=True):
     """Sends an answer with a defect that real servers have: a missing index, a wrong index, or a missing id."""
 
     defect: Defect
     answer: "Answer" = "Hello."
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 Answer: TypeAlias = str | Message | Response | ToolCall | tuple[ToolCall, ...]
@@ -122,6 +149,18 @@ class EncodedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The content-length of a body that is not streamed."""
 
 
+def check_lines(lines: Iterable[Any], /) -> list[ScriptLine]:
+    """The lines of a script; InvalidRequest if one of them is none.
+
+    >>> check_lines(["hello"])
+    ['hello']
+    """
+    for line in lines:
+        if kind_of(ScriptLine).read(line) is WRONG:
+            raise wrong_value("lines", "answers, errors of dragoman.errors, or faults", line)
+    return list(lines)
+
+
 def as_response(answer: Answer, /) -> Response:
     """Turn the short form of an answer into a `Response`.
 
@@ -130,6 +169,8 @@ def as_response(answer: Answer, /) -> Response:
     """
     if isinstance(answer, Response):
         return answer
+    if kind_of(Answer).read(answer) is WRONG:
+        raise wrong_value("answer", "a str, a Message, a Response, a ToolCall or a tuple of them", answer)
     parts: Iterable[Any] = (
         (answer,) if isinstance(answer, str | ToolCall) else answer if isinstance(answer, tuple) else ()
     )
@@ -146,6 +187,8 @@ def wire_of(http: HttpRequest, /) -> Wire | None:
     >>> wire_of(HttpRequest(method="POST", path="/v1/chat/completions")).name
     'openai_chat'
     """
+    if not isinstance(http, HttpRequest):
+        raise wrong_value("http", "an HttpRequest", http)
     path = http.path.partition("?")[0]
     for name in wires.NAMES:
         wire = wires.get(name)
@@ -162,6 +205,7 @@ def base_path(wire: str, /) -> str:
     >>> base_path("google"), base_path("ollama")
     ('/v1beta', '')
     """
+    check_choice("wire", wire, wires.NAMES)
     prefix = re.match(r".*?/v\d+(beta)?(?=/)", wires.get(wire).server.routes[0].path)
     return prefix[0] if prefix else ""
 

@@ -8,9 +8,8 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
-from math import isfinite
 from types import NoneType
-from typing import Any, Protocol, TypeAlias, TypeVar, cast, get_args, overload, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
 
 import msgspec
 
@@ -20,7 +19,10 @@ from dragoman.schema.to_value import decode_arguments
 from dragoman.schema.type_hints import hints_of, unwrap_hint
 from dragoman.schema.validate import validate
 from dragoman.tools.docstrings import parse_docstring
-from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list, is_object
+from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
+from dragoman.types.checks import as_items, shown
+from dragoman.types.fields import WRONG, read_text
+from dragoman.types.json_values import not_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -29,6 +31,8 @@ TIMEOUT = 60.0
 LIMIT = 64 * 1024
 """Bytes of the text of a result."""
 _TOOL_ATTRIBUTE = "__dragoman_tool__"
+_MAX_DEPTH = 20
+"""Lists of tools inside of lists."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -135,6 +139,7 @@ def tool(function: Any = None, /, **options: Any) -> Any:
     >>> tool_of(tide).description, tool_of(tide).parameters["required"]
     ('Tide height at a port, in metres.', ['port'])
     """
+    _check_tool_options(options)
     if function is None:
         return partial(tool, **options)
     definition = _define(function, **options)
@@ -142,9 +147,47 @@ def tool(function: Any = None, /, **options: Any) -> Any:
         setattr(function, _TOOL_ATTRIBUTE, definition)
     except AttributeError as error:
         raise InvalidTool(
-            f"{definition.name}: @tool cannot set an attribute on it; pass it in tools= without @tool"
+            f"{definition.name}: @tool cannot set an attribute on it; pass it in tools= without @tool",
+            param="function",
         ) from error
     return function
+
+
+def _check_tool_options(options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in _TOOL_OPTIONS:
+            raise InvalidTool(f"tool has no option {name}; the options are {', '.join(_TOOL_OPTIONS)}", param=name)
+        expected, is_right = _TOOL_OPTIONS[name]
+        if not is_right(value):
+            raise InvalidTool(f"{name} must be {expected}, got {shown(value)}", param=name)
+
+
+def _is_optional_text(value: object) -> bool:
+    return value is None or read_text(value) is not WRONG
+
+
+def _is_limit(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def is_tool_timeout(value: object, /) -> bool:
+    """Whether a value is a number of seconds, or None for no limit.
+
+    >>> is_tool_timeout(30), is_tool_timeout(True)
+    (True, False)
+    """
+    if value is None:
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+_TOOL_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "name": ("a str or None", _is_optional_text),
+    "description": ("a str or None", _is_optional_text),
+    "timeout": ("seconds > 0 or None", is_tool_timeout),
+    "limit": ("bytes as an int > 0", _is_limit),
+    "strict": ("True, False or None", lambda value: value is None or isinstance(value, bool)),
+}
 
 
 def tool_of(function: Tool | Callable[..., Any], /) -> Tool:
@@ -157,7 +200,8 @@ def tool_of(function: Tool | Callable[..., Any], /) -> Tool:
         return _checked(function)
     definition: Tool | None = getattr(function, _TOOL_ATTRIBUTE, None)
     if inspect.isfunction(function) and _self_parameter(function):
-        raise InvalidTool(f"{function.__qualname__}: a tool must be a bound method; pass it from an object")
+        reason = f"{function.__qualname__}: a tool must be a bound method; pass it from an object"
+        raise InvalidTool(reason, param="function")
     if definition is None:
         return _define(function)
     if inspect.ismethod(function):
@@ -172,7 +216,8 @@ def handler_of(tool: Tool, /) -> Handler:
     'noon'
     """
     if tool.handler is None:
-        raise InvalidTool(f"{tool.name}: the tool has no handler; pass Tool(handler=...), or use @tool")
+        reason = f"{tool.name}: the tool has no handler; pass Tool(handler=...), or use @tool"
+        raise InvalidTool(reason, param="handler")
     return tool.handler if isinstance(tool.handler, Handler) else Handler(tool.handler)
 
 
@@ -186,17 +231,19 @@ def gather(tools: Iterable[ToolLike | list[ToolLike]], /) -> tuple[Tool, ...]:
     by_name: dict[str, Tool] = {}
     for tool in _flatten(tools):
         if tool.name in by_name:
-            raise InvalidTool(f"two tools are named {tool.name!r}; rename one of them")
+            raise InvalidTool(f"two tools are named {tool.name!r}; rename one of them", param="tools")
         by_name[tool.name] = tool
     return tuple(by_name.values())
 
 
-def _flatten(tools: Iterable[Any]) -> Iterator[Tool]:
+def _flatten(tools: Iterable[Any], depth: int = 0) -> Iterator[Tool]:
+    if depth > _MAX_DEPTH:
+        raise InvalidTool("tools must be a tool or a list of tools, got a list that contains itself", param="tools")
     for one in tools:
-        if isinstance(one, HasTools):
-            yield from _flatten(_as_iterable(one.tools))
+        if isinstance(one, HasTools) and not isinstance(one, type):
+            yield from _flatten(as_tool_list(one.tools), depth + 1)
         elif is_list(one):
-            yield from _flatten(one)
+            yield from _flatten(one, depth + 1)
         else:
             yield tool_of(one)
 
@@ -208,7 +255,7 @@ def definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], /) -> tu
     'now'
     """
     result: list[Tool | Opaque] = []
-    for one in _as_iterable(tools):
+    for one in as_tool_list(tools):
         if isinstance(one, Opaque):
             result.append(one)
         elif isinstance(one, Tool):
@@ -219,15 +266,16 @@ def definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], /) -> tu
     return tuple(result)
 
 
-def _as_iterable(tools: Any) -> Iterable[Any]:
+def as_tool_list(tools: Any, /) -> Iterable[Any]:
+    """One tool, or each of several, as the items of a list; InvalidTool for anything else."""
     # isinstance with a protocol is slow, so lists and tuples skip it.
     is_plain = type(tools) in (list, tuple)
     if not is_plain and (isinstance(tools, Tool | Opaque | HasTools) or callable(tools)):
         return (tools,)
-    if isinstance(tools, str) or not hasattr(tools, "__iter__"):
-        raise InvalidTool(f"tools must be a tool or a list of tools, got {tools!r}")
-    iterable: Iterable[Any] = tools
-    return iterable
+    try:
+        return as_items("tools", tools, "a tool or a list of tools")
+    except InvalidRequest as error:
+        raise InvalidTool(error.message, param="tools") from None
 
 
 # Definition -----------------------------------------------------------------------------------------------------------
@@ -243,21 +291,24 @@ def _define(
     strict: bool | None = None,
 ) -> Tool:
     if not callable(function):
-        raise InvalidTool(f"a tool must be a function, a Tool or a Toolbox, got {function!r}")
+        raise InvalidTool(f"a tool must be a function, a Tool or a Toolbox, got {shown(function)}", param="function")
     whole = _without_partial(function)
     name = name or str(getattr(whole, "__name__", type(whole).__name__))
     if isinstance(whole, type):
-        raise InvalidTool(f"{name}: a tool must be a function or a callable object, got a class")
+        raise InvalidTool(f"{name}: a tool must be a function or a callable object, got a class", param="function")
     routine: Any = function
     function = routine if inspect.isroutine(function) or whole is not function else routine.__call__
     docstring = parse_docstring((function is not routine and function.__doc__) or whole.__doc__)
     try:
         context, hidden = _hidden_parameters(function, name)
         schema = parameters_schema(function, skip=hidden, descriptions=docstring.parameters)
+    except InvalidTool as error:
+        raise error.annotate(param="function") from error.__cause__
     except InvalidRequest as error:
-        raise InvalidTool(f"{name}: {error.message}") from error
+        raise InvalidTool(f"{name}: {error.message}", param="function") from error
     except ValueError as error:
-        raise InvalidTool(f"{name}: its parameters are unknown; wrap it in a Python function") from error
+        reason = f"{name}: its parameters must be known, got none; wrap it in a Python function"
+        raise InvalidTool(reason, param="function") from error
     handler = Handler(function, context=context, timeout=timeout, limit=limit, is_typed=True)
     description = description or docstring.summary
     return _checked(Tool(name=name, description=description, parameters=schema, strict=strict, handler=handler))
@@ -268,7 +319,8 @@ def _hidden_parameters(function: Callable[..., Any], tool_name: str) -> tuple[st
     hints = hints_of(function)
     contexts = [name for name, hint in hints.items() if name != "return" and _is_context(hint)]
     if len(contexts) > 1:
-        raise InvalidTool(f"{tool_name}: at most one parameter may be a Context, got {' and '.join(contexts)}")
+        reason = f"{tool_name}: at most one parameter may be a Context, got {' and '.join(contexts)}"
+        raise InvalidTool(reason, param="function")
     bound: Mapping[str, Any] = getattr(function, "keywords", {})
     return (contexts[0] if contexts else None), [*contexts, *_self_parameter(function), *bound]
 
@@ -295,7 +347,8 @@ def _without_partial(function: Any) -> Any:
 def _checked(tool: Tool) -> Tool:
     check_definition(tool)
     if not (tool.description or "").strip():
-        raise InvalidTool(f"{tool.name}: a tool must have a description; write a docstring, or pass description=")
+        reason = f"{tool.name}: a tool must have a description; write a docstring, or pass description="
+        raise InvalidTool(reason, param="description")
     return tool
 
 
@@ -317,25 +370,13 @@ def check_definition(tool: Tool, /) -> None:
         raise InvalidTool(reason, param="tools")
     try:
         encoded = msgspec.json.encode(schema)
-        if msgspec.json.decode(encoded) != schema and (wrong := _not_json(schema)) is not None:
+        if msgspec.json.decode(encoded) != schema and (wrong := not_json(schema)) is not None:
             raise InvalidTool(f"{tool.name}: parameters must be JSON, got {wrong} in them", param="tools")
         problem = _schema_problem(encoded)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise InvalidTool(f"{tool.name}: parameters must be JSON: {error}", param="tools") from error
     if problem is not None:
         raise InvalidTool(f"{tool.name}: {problem}", param="tools")
-
-
-def _not_json(value: object) -> str | None:
-    """What JSON cannot express in a value and an encoder would change silently."""
-    if isinstance(value, float):
-        return None if isfinite(value) else repr(value)
-    if is_object(value):
-        keys = (None if isinstance(key, str) else f"the key {key!r}" for key in list[Any](value))
-        return next((wrong for wrong in (*keys, *map(_not_json, value.values())) if wrong is not None), None)
-    if isinstance(value, list | tuple):
-        return next((wrong for wrong in map(_not_json, cast("list[Any]", value)) if wrong is not None), None)
-    return None
 
 
 @lru_cache(maxsize=1024)

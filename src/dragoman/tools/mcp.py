@@ -13,21 +13,23 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
 from os import PathLike, fspath
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from dragoman.errors import ConnectFailed, InvalidTool, SetupError
 from dragoman.io.task_runner import start_thread
-from dragoman.tools.decorator import TIMEOUT, Handler, gather
+from dragoman.targets.connection import check_headers
+from dragoman.tools.decorator import TIMEOUT, Handler, gather, is_tool_timeout
 from dragoman.tools.toolbox import Toolbox
 from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult
+from dragoman.types.checks import is_encodable, wrong_value
 from dragoman.types.data_urls import decode_base64
+from dragoman.types.fields import WRONG, kind_of
 from dragoman.wires.common.json import encode_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import mcp
     from mcp import types as mcp_types
 
@@ -106,6 +108,7 @@ class McpSession:
         timeout: float | None = TIMEOUT,
     ) -> None:
         self._url, self._command = _url_or_command(server)
+        _check_options(env=env, cwd=cwd, headers=headers, timeout=timeout)
         self._timeout = timeout
         self._env = env
         self._cwd = cwd
@@ -220,16 +223,38 @@ def _url_or_command(server: object) -> tuple[str | None, tuple[str, ...]]:
     """Return the URL of a server, or its command as a list of arguments."""
     if isinstance(server, str) and (scheme := _SCHEME.match(server.strip())):
         if scheme[1].lower() not in ("http", "https"):
-            raise SetupError(f"mcp: the URL of a server must start with http:// or https://, got {scheme[1]}://")
+            reason = f"mcp: server must be a URL that starts with http:// or https://, got {scheme[1]}://"
+            raise SetupError(reason, param="server")
         _public_url(server.strip())
         return server.strip(), ()
     if isinstance(server, PathLike):
         path = fspath(cast("PathLike[str]", server))
-        raise SetupError(f"mcp: server must be a command or a URL, got the file {path!r}; pass ['python', {path!r}]")
+        reason = f"mcp: server must be a command or a URL, got the file {path!r}; pass ['python', {path!r}]"
+        raise SetupError(reason, param="server")
     command = _split(server) if isinstance(server, str) else _as_command(server)
     if not command or not command[0].strip():
-        raise SetupError("mcp: server must be a command or a URL, got an empty command")
+        raise SetupError("mcp: server must be a command or a URL, got an empty command", param="server")
+    if any("\0" in argument or not is_encodable(argument) for argument in command):
+        reason = "mcp: server must be a command that can be started, got a character that cannot be passed"
+        raise SetupError(reason, param="server")
     return None, command
+
+
+def _is_directory(path: object) -> bool:
+    text = str(cast("object", path)) if isinstance(path, str | PathLike) else ""
+    return bool(text) and is_encodable(text) and "\0" not in text and Path(text).is_dir()
+
+
+def _check_options(*, env: object, cwd: object, headers: object, timeout: object) -> None:
+    for name, value in (("env", env), ("headers", headers)):
+        if value is not None and kind_of(dict[str, str]).read(value) is WRONG:
+            raise wrong_value(name, "a dict of str or None", value)
+    if headers is not None:
+        check_headers(headers)
+    if cwd is not None and not _is_directory(cwd):
+        raise wrong_value("cwd", "the path of a directory or None", cwd)
+    if not is_tool_timeout(timeout):
+        raise wrong_value("timeout", "seconds > 0 or None", timeout)
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -244,7 +269,8 @@ def _public_url(url: str) -> str:
             raise ValueError("no host")
     except ValueError:
         # The message of the ValueError may contain a password.
-        raise SetupError("mcp: server must be a valid URL, got one with an invalid host or port") from None
+        reason = "mcp: server must be a valid URL, got one with an invalid host or port"
+        raise SetupError(reason, param="server") from None
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}{parts.path}"
 
 
@@ -254,14 +280,16 @@ def _split(command: str) -> tuple[str, ...]:
     except ValueError as error:
         reason = str(error).lower()
         raise SetupError(
-            f"mcp: the command cannot be split: {reason}; quote it as in a shell, or pass a list"
+            f"mcp: server must be a command, got one that cannot be split ({reason}); quote it, or pass a list",
+            param="server",
         ) from error
 
 
 def _as_command(command: object) -> tuple[str, ...]:
     kind, arguments = type(command).__name__, cast("Sequence[Any]", command)
     if not isinstance(command, list | tuple) or not all(isinstance(one, str | PathLike) for one in arguments):
-        raise SetupError(f"mcp: server must be a command, a list of its arguments, or a URL, got {kind}")
+        reason = f"mcp: server must be a command, a list of its arguments, or a URL, got {kind}"
+        raise SetupError(reason, param="server")
     return tuple(fspath(cast("str", one)) for one in arguments)
 
 

@@ -68,8 +68,12 @@ def _content(value: object, limit: int) -> str | tuple[ResultPart, ...]:
         return _text(value, limit)
     items = _items(value, limit)  # an item takes a byte or more, so more than `limit` items never fit
     if any(isinstance(item, ResultPart) for item in items):
-        return tuple(item if isinstance(item, ResultPart) else Text(text=_text(item, limit)) for item in items)
+        return tuple(item if isinstance(item, ResultPart) else _text_part(item, limit) for item in items)
     return _text(items, limit)
+
+
+def _text_part(value: object, limit: int) -> Text:
+    return Text(text=_valid_unicode(_text(value, limit)))
 
 
 def _text(value: object, limit: int) -> str:

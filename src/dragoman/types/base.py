@@ -1,10 +1,12 @@
 """What the modules of the vocabulary share: names of JSON types, and the base of all values."""
 
-from typing import Any, TypeAlias, TypeGuard
+from typing import Annotated, Any, TypeAlias, TypeGuard
 
 import msgspec
 
 JsonObject: TypeAlias = dict[str, Any]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Extra: TypeAlias = dict[str, Any]
 """Data of one wire that the vocabulary has no field for, by wire name: signatures, ids, flags.
 
@@ -33,10 +35,13 @@ class Value:
 
 def encode_unknown(value: object, /) -> object:
     """What msgspec encodes in place of a value that it does not know: handlers are left out, pydantic models dumped."""
-    if callable(value):
-        return None
-    if (dump_model := getattr(value, "model_dump", None)) is not None:
-        return dump_model(mode="json")
+    return None if callable(value) else dump_model(value)
+
+
+def dump_model(value: object, /) -> object:
+    """The plain value of a pydantic model, for msgspec; TypeError for any other value."""
+    if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):
+        return dump(mode="json")
     raise TypeError(f"it must be JSON, a struct or a pydantic model, got {type(value).__name__}")
 
 

@@ -4,16 +4,19 @@ The constructors of the vocabulary test the types of their fields themselves, be
 Only a value that fails the test comes here, to be converted or refused with an error that names the parameter.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from types import TracebackType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from msgspec.structs import force_setattr
 
-from dragoman.errors import InvalidRequest, RequestError, SetupError
+from dragoman.errors import DragomanError, InvalidRequest, RequestError, SetupError
 
 _MAX_SHOWN = 40
-_MAX_BITS = 128
+_MAX_BITS = 64
+MAX_ITEMS = 100_000
+"""Items that are read from an iterable of the user, which may have no end."""
 
 
 def wrong_value(parameter: str, expected: str, value: object, hint: str = "", /) -> InvalidRequest:
@@ -61,16 +64,35 @@ class naming:  # noqa: N801 - used like a function, as contextlib's are
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if isinstance(error, RequestError | SetupError) and error.param != self._parameter:
-            prefix = "" if error.message.startswith(self._parameter) else f"{self._parameter}: "
-            error.annotate(message=f"{prefix}{error.message}", param=self._parameter)
+        if isinstance(error, RequestError | SetupError):
+            name_parameter(error, self._parameter)
+
+
+def name_parameter(error: DragomanError, parameter: str, /) -> None:
+    """Add the name of the caller's parameter to an error about what is inside of it."""
+    if not is_path_of(error.param, parameter):
+        prefix = "" if error.message.startswith(parameter) else f"{parameter}: "
+        error.annotate(message=f"{prefix}{error.message}", param=parameter)
+
+
+def is_path_of(path: str | None, parameter: str, /) -> bool:
+    """Whether a path names a parameter, or something inside of it.
+
+    >>> is_path_of("messages[0].parts", "messages"), is_path_of("text", "messages")
+    (True, False)
+    """
+    return path is not None and (path == parameter or path.startswith((f"{parameter}.", f"{parameter}[")))
 
 
 def as_text(parameter: str, value: object, hint: str = "", /) -> str:
-    """The value as an exact str: JSON encoders refuse subclasses."""
+    """The value as an exact str, because JSON encoders refuse subclasses. It must be possible to write it as UTF-8."""
     if not isinstance(value, str):
         raise wrong_value(parameter, "a str", value, hint)
-    return str.__str__(value)
+    text = str.__str__(value)
+    if not text.isascii() and not is_encodable(text):
+        expected = "a str of characters that UTF-8 can write"
+        raise InvalidRequest(f"{parameter} must be {expected}, got half of a surrogate pair in it", param=parameter)
+    return text
 
 
 def as_bytes(parameter: str, value: Any, hint: str = "", /) -> bytes:
@@ -84,16 +106,24 @@ def as_bytes(parameter: str, value: Any, hint: str = "", /) -> bytes:
 
 def as_object(parameter: str, value: Any, hint: str = "", /) -> dict[str, Any]:
     """The value as a dict with str keys."""
-    if not is_mapping(value) or not all(isinstance(key, str) for key in value):
+    if not is_mapping(value) or not all(isinstance(key, str) and is_encodable(key) for key in value):
         raise wrong_value(parameter, "a dict with str keys", value, hint)
     return {**value}
 
 
 def as_items(parameter: str, value: Any, expected: str, hint: str = "", /) -> tuple[Any, ...]:
     """The items of a list or another iterable."""
-    if isinstance(value, str | bytes | bytearray) or is_mapping(value) or not hasattr(value, "__iter__"):
+    if isinstance(value, str | bytes | bytearray) or is_mapping(value) or not _is_iterable(value):
         raise wrong_value(parameter, expected, value, hint)
-    return tuple(value)
+    items: tuple[Any, ...] = tuple(islice(cast("Iterable[Any]", value), MAX_ITEMS + 1))
+    if len(items) > MAX_ITEMS:
+        raise InvalidRequest(f"{parameter} must be {expected}, got more than {MAX_ITEMS} items", param=parameter)
+    return items
+
+
+def _is_iterable(value: object) -> bool:
+    # A class may define __iter__ for its instances.
+    return not isinstance(value, type) and hasattr(value, "__iter__")
 
 
 def is_text(value: object, /) -> bool:
@@ -118,6 +148,21 @@ def is_encodable(text: str, /) -> bool:
     return True
 
 
+def is_writable(value: object, depth: int = 20, /) -> bool:
+    """Whether all texts in a value can be written as UTF-8. What is nested deeper than `depth` is not looked at.
+
+    >>> is_writable({"a": ["b"]}), is_writable(["\\ud800"])
+    (True, False)
+    """
+    if isinstance(value, str):
+        return is_encodable(value)
+    if is_mapping(value):
+        items: list[object] = [*value, *value.values()]
+    else:
+        items = [*cast("list[object]", value)] if isinstance(value, list | tuple) else []
+    return depth == 0 or all(is_writable(item, depth - 1) for item in items)
+
+
 def is_mapping(value: object, /) -> TypeGuard[Mapping[Any, Any]]:
     """Whether a value is a dict or another mapping."""
     return isinstance(value, Mapping)
@@ -127,7 +172,9 @@ def check_texts(value: Any, names: tuple[str, ...], /, *, required: bool = False
     """Check the texts of a value, which may be None unless they are required, and its extra."""
     for name in names:
         text = getattr(value, name)
-        if type(text) is not str and (text is not None or required):
+        if text is None and not required:
+            continue
+        if type(text) is not str or not text.isascii():
             force_setattr(value, name, as_text(name, text))
     if type(value.extra) is not dict:
         set_extra(value)
@@ -146,7 +193,12 @@ def check_flag(parameter: str, value: object, /) -> None:
 
 def check_whole_number(parameter: str, value: object, /, *, least: int | None = 0) -> None:
     """Refuse a value that is not an int, or below `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or value.bit_length() >= _MAX_BITS
+        or (least is not None and value < least)
+    ):
         raise wrong_value(parameter, "an int" if least is None else f"an int >= {least}", value)
 
 

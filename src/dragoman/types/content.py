@@ -9,9 +9,10 @@ from typing import Any, cast
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import JsonObject, encode_unknown, is_object
-from dragoman.types.checks import as_items, wrong_value
+from dragoman.types.base import JsonObject, is_object
+from dragoman.types.checks import as_items, as_text, wrong_value
 from dragoman.types.data_urls import decode_base64, is_data_url
+from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, is_pil
 from dragoman.types.parts import Audio, Document, Image, Opaque, Part, ResultPart, Text, Thinking, ToolCall, ToolResult
 
@@ -62,7 +63,7 @@ def read_result_content(value: Any, /) -> str | tuple[ResultPart, ...]:
     '[12,30]'
     """
     if isinstance(value, str):
-        return str.__str__(value)
+        return as_text("content", value)
     if isinstance(value, ResultPart) or is_pil(value):
         return (_result_part(value),)
     if isinstance(value, list | tuple):
@@ -79,7 +80,7 @@ def _result_part(value: Any) -> ResultPart:
     part = _as_part(value) or _read_optional_block(value)
     if isinstance(part, ResultPart):
         return part
-    raise wrong_value("content", "text, parts (Text, Image, Document) or any JSON value", value)
+    raise wrong_value("content", _EXPECTED_RESULT, value)
 
 
 def _read_blocks(items: Iterable[Any]) -> tuple[ResultPart, ...] | None:
@@ -96,12 +97,17 @@ def _read_blocks(items: Iterable[Any]) -> tuple[ResultPart, ...] | None:
 
 
 def _json_text(value: Any) -> str:
-    try:
-        if isinstance(value, bytes | bytearray | memoryview):
-            raise TypeError("bytes are not JSON; pass an Image or a Document with the bytes as its data")
-        return msgspec.json.encode(value, enc_hook=encode_unknown).decode()
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidRequest(f"content must be text, parts or any JSON value: {error}", param="content") from error
+    if _is_bytes(value):
+        hint = "pass an Image or a Document with the bytes as its data"
+        raise wrong_value("content", _EXPECTED_RESULT, value, hint)
+    return encode_value("content", value, _EXPECTED_RESULT).decode()
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, bytes | bytearray | memoryview)
+
+
+_EXPECTED_RESULT = "text, parts (Text, Image, Document) or any JSON value"
 
 
 # Blocks ---------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Base64 and data URLs."""
 
 import binascii
+import re
 from collections.abc import Iterator
 
 from dragoman.errors import InvalidRequest
@@ -16,7 +17,7 @@ def decode_base64(text: str, /) -> bytes:
     try:
         return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
     except ValueError as error:
-        raise InvalidRequest(f"data must be base64: {error}") from error
+        raise InvalidRequest(f"data must be base64, got another text; {error}", param="data") from error
 
 
 _URL_SAFE = str.maketrans({"-": "+", "_": "/", **dict.fromkeys("\n\r\t =")})
@@ -60,6 +61,22 @@ def is_data_url(url: str, /) -> bool:
     return url[:5].lower() == "data:"
 
 
+def check_url(url: str, /) -> str:
+    """The URL of something that a target fetches; InvalidRequest if it has no scheme, or is that of a file.
+
+    >>> check_url("gs://bucket/a.png")
+    'gs://bucket/a.png'
+    """
+    scheme = _SCHEME.match(url)
+    if scheme is None or scheme[1].lower() == "file":
+        hint = "use from_path for a file"  # the URL is not shown: it may hold a key
+        raise InvalidRequest(f"url must start with https:// or another scheme, got another text; {hint}", param="url")
+    return url
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):\S")
+
+
 def split_data_url(url: str, /) -> tuple[str, bytes]:
     """MIME type and bytes of a base64 data URL; InvalidRequest for any other text.
 
@@ -69,5 +86,5 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
     head, comma, payload = url.partition(",")
     head = head.lower()
     if not (head.startswith("data:") and head.endswith(";base64") and comma):
-        raise InvalidRequest("url must be data:<type>;base64,<data>")
+        raise InvalidRequest("url must be data:<type>;base64,<data>, got another text", param="url")
     return head[5:-7].partition(";")[0].strip(), decode_base64(payload.replace("%3D", "=").replace("%3d", "="))

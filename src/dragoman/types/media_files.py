@@ -3,6 +3,7 @@
 from io import BytesIO
 from typing import Any, Protocol, TypeGuard
 
+from dragoman.errors import InvalidRequest
 from dragoman.types.checks import is_encodable, wrong_value
 
 UNKNOWN_TYPE = "application/octet-stream"
@@ -11,7 +12,7 @@ _JPEG_MODES = frozenset({"L", "RGB", "CMYK"})
 
 
 def read_media(path: object, default: str | None = None, /) -> tuple[bytes, str, str]:
-    """The bytes of a file, their MIME type, and the name of the file. Raises OSError if it cannot be read.
+    """The bytes of a file, their MIME type, and the name of the file. Raises InvalidRequest if it cannot be read.
 
     If the type is unknown, it is `default`, or else that of text or of any bytes.
     """
@@ -22,7 +23,10 @@ def read_media(path: object, default: str | None = None, /) -> tuple[bytes, str,
     if not isinstance(path, str | Path) or not str(path) or not is_encodable(str(path).replace("\0", "\ud800")):
         raise wrong_value("path", "a str or a Path", path)
     file = Path(path)
-    data = file.read_bytes()
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise wrong_value("path", "a file that can be read", str(path), error.strerror or "") from error
     return data, sniff(data) or guess_type(file.name) or default or _text_type(data), file.name
 
 
@@ -84,6 +88,8 @@ def encode_pil(value: PillowImage, /) -> tuple[bytes, str]:
     if not is_pil(value):
         raise wrong_value("image", "a Pillow image", value)
     image: Any = value
+    if 0 in image.size:
+        raise InvalidRequest("image must be a Pillow image with pixels, got an empty one", param="image")
     file = BytesIO()
     if image.format == "JPEG" and image.mode in _JPEG_MODES:
         image.save(file, "JPEG", quality=95)

@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import msgspec
 from msgspec.structs import force_setattr
 
+from dragoman.errors import InvalidRequest
 from dragoman.types.base import Extra, JsonObject, Value
-from dragoman.types.checks import as_object, as_text, check_choice, check_flag, check_texts, set_extra, wrong_value
+from dragoman.types.checks import (
+    as_object,
+    as_text,
+    check_choice,
+    check_flag,
+    check_texts,
+    name_parameter,
+    naming,
+    set_extra,
+    wrong_value,
+)
 from dragoman.types.media_files import PillowImage
 from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
 
@@ -40,8 +51,10 @@ class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if self.role not in _ROLES:
-            check_choice("role", self.role, _ROLES)
+        role: Any = self.role
+        if type(role) is not str or role not in _ROLES:
+            check_choice("role", role, _ROLES)
+            force_setattr(self, "role", str.__str__(role))
         if type(self.parts) is not tuple or len(self.parts) != 1 or type(self.parts[0]) is not Text:
             self._check_parts(self.parts)
         if type(self.extra) is not dict:
@@ -51,7 +64,8 @@ class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         if type(parts) is not tuple or not all_are(parts, _PARTS):
             from dragoman.types.content import read_parts
 
-            force_setattr(self, "parts", read_parts("parts", parts))
+            with naming("parts"):
+                force_setattr(self, "parts", read_parts("parts", parts))
 
     @property
     def text(self) -> str:
@@ -88,7 +102,7 @@ class Tool(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     handler: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        if type(self.name) is not str:
+        if type(self.name) is not str or not self.name.isascii():
             force_setattr(self, "name", as_text("name", self.name))
         if self.parameters is not None and type(self.parameters) is not dict:
             hint = "pass a JSON Schema, or make the tool with @tool"
@@ -110,7 +124,11 @@ _PARTS: frozenset[type] = frozenset(get_args(Part))
 
 
 def _message(role: Role, parts: tuple[PartLike, ...]) -> Message:
-    return Message(role=role, parts=tuple([Text(text=part) if type(part) is str else part for part in parts]))
+    try:
+        return Message(role=role, parts=tuple([Text(text=part) if type(part) is str else part for part in parts]))
+    except InvalidRequest as error:
+        name_parameter(error, "parts")
+        raise
 
 
 def system(*parts: PartLike) -> Message:

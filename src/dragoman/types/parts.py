@@ -1,6 +1,7 @@
 """The parts of messages: text, media, thinking, tool calls and their results."""
 
 import re
+from math import isfinite
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
@@ -8,7 +9,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import Extra, JsonObject, Value, encode_unknown
+from dragoman.types.base import Extra, JsonObject, Value
 from dragoman.types.checks import (
     as_bytes,
     as_items,
@@ -18,9 +19,12 @@ from dragoman.types.checks import (
     check_texts,
     naming,
     set_extra,
+    shown,
     wrong_value,
 )
-from dragoman.types.data_urls import decode_base64, is_data_url, split_data_url
+from dragoman.types.data_urls import check_url, decode_base64, is_data_url, split_data_url
+from dragoman.types.fields import check_struct
+from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, PillowImage, encode_pil, guess_type, read_media
 
 if TYPE_CHECKING:
@@ -43,6 +47,20 @@ class TokenLogprob(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     top: "tuple[TokenLogprob, ...]" = ()
     """The most likely tokens at this place, as many as `top_logprobs`."""
 
+    def __post_init__(self) -> None:
+        # The usual case is quick, because an answer may have many thousands.
+        if not (
+            type(self.token) is str
+            and self.token.isascii()
+            and type(self.logprob) is float
+            and isfinite(self.logprob)
+            and self.id is None
+            and (self.bytes is None or (type(self.bytes) is tuple and _INTS.issuperset(map(type, self.bytes))))
+            and type(self.top) is tuple
+            and all_are(self.top, _LOGPROBS)
+        ):
+            check_struct(self)
+
 
 class Text(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
     """A piece of text."""
@@ -53,11 +71,13 @@ class Text(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The tokens of the text with their probabilities, in an answer to a request with `logprobs=True`."""
 
     def __post_init__(self) -> None:
-        if type(self.text) is not str:
-            force_setattr(self, "text", as_text("text", self.text))
+        text = self.text
+        if type(text) is not str or not text.isascii():
+            force_setattr(self, "text", as_text("text", text))
         if type(self.extra) is not dict:
             set_extra(self)
-        if type(self.logprobs) is not tuple or (self.logprobs and not all_are(self.logprobs, _LOGPROBS)):
+        # An empty tuple is always the same object, and most texts have it.
+        if self.logprobs is not _NO_LOGPROBS:
             _set_logprobs(self, self.logprobs)
 
 
@@ -77,11 +97,15 @@ class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def __post_init__(self) -> None:
         if self.data is None:
             if self.url is None:
-                raise InvalidRequest("an image must have data (bytes) or url; or use Image.from_path", param="data")
+                raise InvalidRequest(
+                    "data must be bytes, or url must be a URL, got neither; or use Image.from_path", param="data"
+                )
         elif type(self.data) is not bytes:
             hint = "use Image.from_path, Image.from_base64 or Image.from_pil"
             force_setattr(self, "data", as_bytes("data", self.data, hint))
         check_texts(self, ("mime", "url", "detail"))
+        if self.url is not None:
+            check_url(self.url)
 
     @classmethod
     def from_path(cls, path: "str | Path", *, detail: str | None = None) -> "Image":
@@ -134,9 +158,11 @@ class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     def __post_init__(self) -> None:
         if type(self.data) is not bytes:
             force_setattr(self, "data", as_bytes("data", self.data, "use Document.from_path"))
-        if type(self.mime) is not str:
+        if type(self.mime) is not str or not self.mime.isascii():
             force_setattr(self, "mime", as_text("mime", self.mime, "such as application/pdf"))
         check_texts(self, ("name", "url"))
+        if self.url is not None:
+            check_url(self.url)
 
     @classmethod
     def from_path(cls, path: "str | Path", *, name: str | None = None) -> "Document":
@@ -147,7 +173,7 @@ class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     @classmethod
     def from_url(cls, url: str, *, mime: str | None = None, name: str | None = None) -> "Document":
         """The document at a URL, for targets that fetch documents themselves. A data URL is read at once."""
-        url = as_text("url", url)
+        url = check_url(as_text("url", url))
         if is_data_url(url):
             declared, data = split_data_url(url)
             return cls(data=data, mime=mime or declared, name=name)
@@ -166,7 +192,7 @@ class Audio(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def __post_init__(self) -> None:
         if type(self.data) is not bytes:
             force_setattr(self, "data", as_bytes("data", self.data, "use Audio.from_path"))
-        if type(self.mime) is not str:
+        if type(self.mime) is not str or not self.mime.isascii():
             force_setattr(self, "mime", as_text("mime", self.mime, "such as audio/wav"))
         check_texts(self, ())
 
@@ -189,8 +215,9 @@ class Thinking(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     extra: Extra = {}
 
     def __post_init__(self) -> None:
-        if type(self.text) is not str:
-            force_setattr(self, "text", as_text("text", self.text))
+        text = self.text
+        if type(text) is not str or not text.isascii():
+            force_setattr(self, "text", as_text("text", text))
         redacted: object = self.redacted
         if type(redacted) is not bool:
             check_flag("redacted", redacted)
@@ -224,16 +251,19 @@ class ToolCall(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if type(self.id) is not str or type(self.name) is not str:
+        id, name = self.id, self.name
+        if type(id) is not str or type(name) is not str or not id.isascii() or not name.isascii():
             check_texts(self, ("id", "name"), required=True)
-        if type(self.arguments) is not dict:
-            _set_arguments(self, self.arguments)
+        arguments = self.arguments
+        if type(arguments) is not dict:
+            _set_arguments(self, arguments)
         else:
-            for key, item in self.arguments.items():
-                if type(item) not in _JSON_TYPES or type(key) is not str:
-                    _set_plain_arguments(self, self.arguments)
+            for key, item in arguments.items():
+                is_plain = item.isascii() if type(item) is str else type(item) in _PLAIN_TYPES
+                if not is_plain or type(key) is not str or not key.isascii():
+                    _check_arguments(self, arguments)
                     break
-        if self.raw is not None and type(self.raw) is not str:
+        if self.raw is not None:
             force_setattr(self, "raw", as_text("raw", self.raw))
         if type(self.extra) is not dict:
             set_extra(self)
@@ -252,7 +282,7 @@ class Opaque(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     data: JsonObject
 
     def __post_init__(self) -> None:
-        if type(self.wire) is not str or type(self.data) is not dict:
+        if type(self.wire) is not str or not self.wire.isascii() or type(self.data) is not dict:
             force_setattr(self, "wire", as_text("wire", self.wire))
             force_setattr(self, "data", as_object("data", self.data))
 
@@ -283,13 +313,16 @@ class ToolResult(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if type(self.id) is not str or type(self.name) is not str:
+        id, name = self.id, self.name
+        if type(id) is not str or type(name) is not str or not id.isascii() or not name.isascii():
             check_texts(self, ("id", "name"), required=True)
         content: Any = self.content
-        if type(content) is not str and not (type(content) is tuple and all_are(content, _RESULT_PARTS)):
+        kind: Any = type(content)
+        if not (content.isascii() if kind is str else kind is tuple and all_are(content, _RESULT_PARTS)):
             from dragoman.types.content import read_result_content
 
-            force_setattr(self, "content", read_result_content(content))
+            with naming("content"):
+                force_setattr(self, "content", read_result_content(content))
         is_error: object = self.is_error
         if type(is_error) is not bool:
             check_flag("is_error", is_error)
@@ -311,9 +344,13 @@ Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolRe
 
 _RESULT_PARTS: frozenset[type] = frozenset(get_args(ResultPart))
 _LOGPROBS: frozenset[type] = frozenset({TokenLogprob})
+_NO_LOGPROBS: tuple[TokenLogprob, ...] = ()
+_INTS: frozenset[type] = frozenset({int})
 
 
 def _set_logprobs(text: Text, logprobs: object) -> None:
+    if type(logprobs) is tuple and all_are(logprobs, _LOGPROBS):
+        return
     items = as_items("logprobs", logprobs, "a list of TokenLogprob")
     for item in items:
         if type(item) is not TokenLogprob:
@@ -329,17 +366,17 @@ def all_are(items: Any, kinds: frozenset[type], /) -> bool:
     return True
 
 
-_JSON_TYPES: frozenset[type] = frozenset({NoneType, bool, int, float, str, list, tuple, dict})
+_PLAIN_TYPES: frozenset[type] = frozenset({NoneType, bool, int})
+_JSON_TYPES: frozenset[type] = frozenset({*_PLAIN_TYPES, str, float, list, tuple, dict})
+_EXPECTED_ARGUMENTS = "a JSON object or its text"
 
 
-def _set_plain_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
-    """Set arguments as JSON has them: dates become text, structs and dataclasses objects."""
+def _check_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
+    """Refuse what JSON cannot express. Dates become text, structs and dataclasses objects."""
     arguments = as_object("arguments", arguments)
-    try:
-        plain = msgspec.json.decode(msgspec.json.encode(arguments, enc_hook=encode_unknown))
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidRequest(f"arguments must be a JSON object or its text: {error}", param="arguments") from error
-    force_setattr(call, "arguments", plain)
+    data = encode_value("arguments", arguments, _EXPECTED_ARGUMENTS)
+    if any(type(item) not in _JSON_TYPES for item in arguments.values()):
+        force_setattr(call, "arguments", msgspec.json.decode(data))
 
 
 def _set_arguments(call: ToolCall, arguments: Any) -> None:
@@ -348,15 +385,19 @@ def _set_arguments(call: ToolCall, arguments: Any) -> None:
         force_setattr(call, "arguments", {})
         return
     if not isinstance(arguments, str):
-        _set_plain_arguments(call, as_object("arguments", arguments, "or pass its JSON text"))
+        arguments = as_object("arguments", arguments, "or pass its JSON text")
+        force_setattr(call, "arguments", arguments)
+        _check_arguments(call, arguments)
         return
     try:
         # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
         parsed: Any = msgspec.json.decode(arguments) if arguments.strip() not in ("", "null") else {}
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"arguments must be a JSON object or its text: {error}", param="arguments") from error
+        raise InvalidRequest(
+            f"arguments must be {_EXPECTED_ARGUMENTS}, got {shown(arguments)}; {error}", param="arguments"
+        ) from error
     if not isinstance(parsed, dict):
-        raise wrong_value("arguments", "a JSON object or its text", parsed)
+        raise wrong_value("arguments", _EXPECTED_ARGUMENTS, parsed)
     force_setattr(call, "arguments", parsed)
     if call.raw is None and arguments.strip() and arguments.encode() != msgspec.json.encode(parsed):
         force_setattr(call, "raw", str.__str__(arguments))

@@ -11,8 +11,9 @@ from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidTool
 from dragoman.types.base import Extra, JsonObject, Value
-from dragoman.types.checks import as_items, as_object, as_text, check_choice, is_mapping, shown, wrong_value
+from dragoman.types.checks import as_items, as_object, as_text, check_choice, is_mapping, naming, shown, wrong_value
 from dragoman.types.content import read_parts
+from dragoman.types.fields import WRONG, read_text
 from dragoman.types.messages import Message, Tool, ToolChoice
 from dragoman.types.parts import Opaque, Text, all_are
 
@@ -161,20 +162,26 @@ def check_fields(request: Request, /) -> None:
         raise wrong_value("extra", "a dict with str keys", request.extra)
     if type(request.messages) is not tuple or not all_are(request.messages, _MESSAGES):
         _set_items(request, "messages", Message, "a list of Message", 'such as [dragoman.user("hi")]')
-    if type(request.stop) is not tuple or not all_are(request.stop, _TEXTS):
+    if request.stop is not _NO_STOP:
         _set_stop(request)
     if type(request.tools) is not tuple or not all_are(request.tools, _TOOLS):
         _set_items(request, "tools", Tool | Opaque, "a list of Tool", "pass functions to the methods of a model")
     if len(request.tools) > 1:
         _check_tool_names(request.tools)
-    if request.system is not None and type(request.system) is not str:
+    system = request.system
+    if system is not None and (type(system) is not str or not system.isascii()):
         _set_system(request)
-    if request.schema_mode not in ("native", "auto"):
-        check_choice("schema_mode", request.schema_mode, ("native", "auto"))
+    mode: Any = request.schema_mode
+    if type(mode) is not str or mode not in ("native", "auto"):
+        check_choice("schema_mode", mode, ("native", "auto"))
     if request.reasoning is not None:
         check_reasoning(request.reasoning)
     if request.metadata:
         _check_keys(request)
+    if _texts(request) != _NO_TEXTS:
+        for name, text in zip(_TEXT_FIELDS, _texts(request), strict=True):
+            if text is not None:
+                as_text(name, text)
 
 
 def with_messages(request: Request, messages: tuple[Message, ...], /, *, stream: bool) -> Request:
@@ -194,7 +201,7 @@ def with_messages(request: Request, messages: tuple[Message, ...], /, *, stream:
 
 
 _MESSAGES: frozenset[type] = frozenset({Message})
-_TEXTS: frozenset[type] = frozenset({str})
+_NO_STOP: tuple[str, ...] = ()
 _TOOLS: frozenset[type] = frozenset({Tool, Opaque})
 
 
@@ -211,8 +218,13 @@ def _check_types(request: Request, types: tuple[type, ...]) -> bool:
 
 def _check_keys(request: Request) -> None:
     for key, value in request.metadata.items():
-        if type(key) is not str or type(value) is not str:
-            raise wrong_value("metadata", "a dict of str", value if type(key) is str else key)
+        if read_text(key) is WRONG or read_text(value) is WRONG:
+            raise wrong_value("metadata", "a dict of str", value if read_text(key) is not WRONG else key)
+
+
+_TEXT_FIELDS = ("tool_choice", "schema_name", "service_tier", "user")
+_texts = attrgetter(*_TEXT_FIELDS)
+_NO_TEXTS = (None, "response", None, None)
 
 
 def _check_values(request: Request) -> None:
@@ -234,7 +246,7 @@ def _checked_bias(bias: Mapping[Any, Any]) -> dict[str, float]:
     """The bias with token ids as text, because JSON has no other keys."""
     expected = f"a dict of token ids and numbers between -{_MAX_BIAS} and {_MAX_BIAS}"
     for token, value in bias.items():
-        if isinstance(token, bool) or not isinstance(token, int | str):
+        if isinstance(token, bool) or not isinstance(token, int | str) or not str(token).isdecimal():
             raise wrong_value("logit_bias", expected, token)
         if isinstance(value, bool) or not isinstance(value, int | float) or not -_MAX_BIAS <= value <= _MAX_BIAS:
             raise wrong_value("logit_bias", expected, value, f"see token {shown(token)}")
@@ -283,9 +295,10 @@ def _set_stop(request: Request) -> None:
 def _set_system(request: Request) -> None:
     system: Any = request.system
     if isinstance(system, str):
-        force_setattr(request, "system", str.__str__(system))
+        force_setattr(request, "system", as_text("system", system))
         return
-    parts = read_parts("system", system)
+    with naming("system"):
+        parts = read_parts("system", system)
     for part in parts:
         if not isinstance(part, Text):
             raise wrong_value("system", "a str or a list of Text", part)

@@ -1,11 +1,13 @@
 """An answer of a model, with its usage, notices and attempts."""
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import msgspec
 
 from dragoman.types.base import Extra, Value
+from dragoman.types.checks import check_flag, check_whole_number
+from dragoman.types.fields import check_struct
 from dragoman.types.messages import Message
 from dragoman.types.parts import Text, Thinking, TokenLogprob, ToolCall
 
@@ -25,6 +27,9 @@ class Notice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     what: str
     why: str
 
+    def __post_init__(self) -> None:
+        check_struct(self)
+
     @property
     def loss(self) -> bool:
         """Whether meaning was lost; with `strict`, such a notice is an error."""
@@ -38,6 +43,9 @@ class Finish(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     raw: str | None = None
     extra: Extra = {}
     """More about the end, by wire: the stop sequence, the reason of a refusal, …"""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 class Usage(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,6 +61,9 @@ class Usage(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     cache_write: int | None = None
     reasoning: int | None = None
     source: UsageSource = "reported"
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
     @property
     def total(self) -> int | None:
@@ -90,6 +101,8 @@ class TokenCount(int):
     """Whether it is an estimate, because the provider does not count tokens."""
 
     def __new__(cls, count: int, /, *, is_estimate: bool = False) -> Self:
+        check_whole_number("count", count)
+        check_flag("is_estimate", is_estimate)
         self = super().__new__(cls, count)
         self.is_estimate = is_estimate
         return self
@@ -106,6 +119,9 @@ class Cost(Value, msgspec.Struct, frozen=True, kw_only=True):
     source: str
     date: str
     """The day of the newest price in the list, as YYYY-MM-DD; prices may have changed since."""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
 
 def add_costs(costs: Iterable[Cost | None], /) -> Cost | None:
@@ -134,6 +150,9 @@ class Attempt(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     duration: float | None = None
     usage: Usage = UNKNOWN_USAGE
 
+    def __post_init__(self) -> None:
+        check_struct(self)
+
 
 class Choice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of several answers to a request with `n`.
@@ -145,6 +164,9 @@ class Choice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     message: Message
     finish: Finish
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
     @property
     def text(self) -> str:
@@ -179,6 +201,9 @@ class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The tier that the provider used, in its own word."""
     other_choices: tuple[Choice, ...] = ()
     """The answers after the first, to a request with `n`."""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -224,6 +249,9 @@ class ModelInfo(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     context_window: int | None = None
     max_output: int | None = None
 
+    def __post_init__(self) -> None:
+        check_struct(self)
+
 
 class Embeddings(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The vectors of some texts, in the order of the texts.
@@ -235,3 +263,18 @@ class Embeddings(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = UNKNOWN_USAGE
     target: str | None = None
+
+    def __post_init__(self) -> None:
+        # There may be a million numbers, so the usual case is tested by functions of Python itself.
+        is_usual = type(self.vectors) is tuple and all(map(_is_vector, self.vectors))
+        check_struct(self, without="vectors" if is_usual else None)
+
+
+def _is_vector(value: Any) -> bool:
+    if type(value) is not tuple:
+        return False
+    vector = cast("tuple[float, ...]", value)
+    return _NUMBERS.issuperset(map(type, vector))
+
+
+_NUMBERS = frozenset({int, float})

@@ -75,10 +75,22 @@ def load(data: Any, type: Any = tuple[Message, ...]) -> Any:
     """
     if not isinstance(data, bytes | bytearray | str):
         raise wrong_value("data", "bytes or a str", data)
+    if not _is_type(type):
+        raise wrong_value("type", _EXPECTED_TYPE, type)
     what = getattr(type, "__name__", "value") if type != tuple[Message, ...] else "list of messages"
     try:
         return msgspec.json.decode(data, type=type)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise InvalidRequest(f"data must be the JSON of a {what}: {error}", param="data") from error
     except TypeError as error:
-        raise wrong_value("type", "a type of dragoman, such as Request", type) from error
+        raise wrong_value("type", _EXPECTED_TYPE, type) from error
+
+
+_EXPECTED_TYPE = "a type of dragoman, such as Request"
+
+
+def _is_type(value: object) -> bool:
+    """Whether a value is a class, or a construct of `typing` such as `list[Message]`."""
+    import builtins
+
+    return isinstance(value, builtins.type) or builtins.type(value).__module__ in ("types", "typing")

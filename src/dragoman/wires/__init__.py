@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from dragoman.errors import SetupError
+from dragoman.types.checks import is_text, shown
 from dragoman.wires.base import Wire
 
 NAMES = (
@@ -24,9 +25,9 @@ def get(name: str, /) -> Wire:
     >>> get("ollama").name
     'ollama'
     """
-    wire = _LOADED.get(name)
+    wire = _LOADED.get(name) if is_text(name) else None
     if wire is None:
-        if name not in NAMES:
-            raise SetupError(f"wire must be one of {', '.join(NAMES)}, got {name!r}")
+        if not is_text(name) or name not in NAMES:
+            raise SetupError(f"name must be one of {', '.join(NAMES)}, got {shown(name)}", param="name")
         wire = _LOADED[name] = import_module(f"dragoman.wires.{name}").WIRE
     return wire

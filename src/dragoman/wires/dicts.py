@@ -6,6 +6,7 @@ has, such as a block of type `tool_use`. Text alone looks the same in most of th
 
 import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
@@ -15,7 +16,7 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Message, Opaque, Request, Text, Tool, is_list, is_object
-from dragoman.types.checks import as_items, check_choice, is_mapping, naming, wrong_value
+from dragoman.types.checks import as_items, check_choice, is_mapping, naming, shown, wrong_value
 
 DictForm: TypeAlias = Literal[
     "openai_chat", "openai_responses", "anthropic", "google", "google_interactions", "ollama", "bedrock"
@@ -64,6 +65,8 @@ def messages_from(
         if not isinstance(item, Message) and not is_message_dict(item):
             expected = "a dict with a role, or a Message"
             raise wrong_value(f"messages[{index}]", expected, item, "put content into {'role': 'user', 'content': …}")
+        if is_object(item):
+            _check_names(item, f"messages[{index}]")
     form: str = wire or _form_of([item for item in items if is_object(item)])
     result: list[Message] = []
     for is_ours, group in groupby(items, lambda item: isinstance(item, Message)):
@@ -72,6 +75,26 @@ def messages_from(
     return tuple(result)
 
 
+def _check_names(message: JsonObject, where: str) -> None:
+    """Refuse a message without content whose fields look like typos, and content blocks of a misspelled type."""
+    if message.get("role") in ("user", "system", "developer", "tool") and not _CONTENT.intersection(message):
+        names = [name for name in message if name != "role"]
+        close = [match for name in names for match in get_close_matches(name, _CONTENT, 1, 0.7)]
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        fields = ", ".join(map(repr, message))
+        raise InvalidRequest(f"{where} must have content, got a dict with {fields}{hint}", param=where)
+    known = {*_BLOCKS, *_OUR_BLOCKS, "text", "image", "document"}
+    for index, block in enumerate(_blocks(message)):
+        kind = block.get("type")
+        if isinstance(kind, str) and kind not in known and (close := get_close_matches(kind, known, 1, 0.85)):
+            path = f"{where}.content[{index}].type"
+            raise InvalidRequest(
+                f"{path} must be a known type, got {shown(kind)}; did you mean {close[0]!r}?", param=path
+            )
+
+
+_CONTENT = frozenset({"content", "parts", "type", "images", "tool_calls", "tool_call_id", "function_call"})
+"""Fields that hold what a message says."""
 _EXPECTED = "a list of dicts such as {'role': 'user', 'content': 'hi'}"
 
 
@@ -220,7 +243,8 @@ def _plain(parameter: str, value: Any, expected: str = _EXPECTED) -> Any:
     try:
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_dump))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidRequest(f"{parameter} must be {expected}: {error}", param=parameter) from error
+        reason = f"{parameter} must be {expected}, got {shown(value)}; {error}"
+        raise InvalidRequest(reason, param=parameter) from error
 
 
 def _dump(value: Any) -> object:
@@ -347,7 +371,8 @@ def _decode_tool(tool: Any, wire: str | None, where: str) -> tuple[Tool | Opaque
     form = wire or _form_of_tool(tool)
     if form is None:
         keys = ", ".join(map(repr, tool)) or "no field"
-        raise InvalidTool(f"{where} must be a tool definition of a known SDK, got a dict with {keys}; pass wire=")
+        reason = f"{where} must be a tool definition of a known SDK, got a dict with {keys}; pass wire="
+        raise InvalidTool(reason, param=where)
     body: Any = [tool]
     for field in reversed(_FIELDS[form][1]):
         body = {field: body}

@@ -29,6 +29,7 @@ from dragoman.testing.faulty_server import FaultyServer
 from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_path, render_events, wire_of
 from dragoman.testing.simulators.seals import Seals
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.types.checks import as_text, naming, wrong_value
 from dragoman.wires.common.server_endpoints import CountTokens
 
 Reply: TypeAlias = Callable[[Request], Answer]
@@ -124,9 +125,14 @@ class Simulator(InProcessProvider):
         """The bodies of the accepted requests."""
         self.refusals: list[Refusal] = []
         self.losses: list[Loss] = []
+        if model is not None:
+            as_text("model", model)
+        if reply is not None and not callable(reply):
+            raise wrong_value("reply", "a function or None", reply)
         self.model_name = model or self.MODEL
         self.seals = Seals(f"{self.PROVIDER} account")
-        self._lines = list(lines)
+        with naming("lines"):
+            self._lines = [as_response(line) for line in lines]
         self._reply = reply or self._from_script
         self._calls = 0
         self._known_steps: dict[str, frozenset[str]] = {}
@@ -307,6 +313,8 @@ class SimulatorServer(FaultyServer):
     """A simulator on a socket of 127.0.0.1."""
 
     def __init__(self, simulator: Simulator, /) -> None:
+        if not isinstance(simulator, Simulator):
+            raise wrong_value("simulator", "a Simulator", simulator)
         super().__init__()
         self.simulator = simulator
 

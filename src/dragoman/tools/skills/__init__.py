@@ -5,9 +5,12 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from dragoman.tools.decorator import ToolLike, tool
+from dragoman.tools.decorator import ToolLike, as_tool_list, gather, tool
 from dragoman.tools.skills.arithmetic import evaluate
+from dragoman.types.checks import naming
+from dragoman.types.fields import check_struct
 
 __all__ = ["Skill", "calc", "clock"]
 
@@ -22,6 +25,12 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     instructions: str = ""
     tools: tuple[ToolLike, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_struct(self, without="tools")
+        with naming("tools"):
+            force_setattr(self, "tools", tuple(as_tool_list(self.tools)))
+            gather(self.tools)
 
 
 def clock(now: Callable[[], datetime] | None = None) -> Skill:
