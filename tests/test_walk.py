@@ -62,7 +62,7 @@ def test_a_streamed_request_through_the_gateway() -> None:
     with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
         app, http = gateway_request(server)
         # 36 places, gateway/server/browsers.py, which checks every request, the pool, and the response headers.
-        check(walk_of(lambda: runner.run(look(app, http))), 39, 180, 47, 281)
+        check(walk_of(lambda: runner.run(look(app, http))), 39, 180, 48, 287)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:

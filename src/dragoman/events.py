@@ -119,7 +119,6 @@ StreamEvent: TypeAlias = Event | Restarted
 """The events that callers of a stream see."""
 
 
-_WITHOUT_CONTENT: frozenset[type] = frozenset({Ping, CallDelta})
 _UNSTARTED = Started()
 _UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
 
@@ -134,7 +133,7 @@ def fold(events: Iterable[StreamEvent]) -> Response:
         raise wrong_value("events", "a list of events", events)
     try:
         return _fold(events)
-    except (TypeError, InvalidRequest) as error:  # events are not checked when they are made: there are many
+    except (TypeError, InvalidRequest) as error:  # events are not checked when they are made
         raise InvalidRequest(f"events must be a list of events, got a wrong one; {error}", param="events") from error
 
 
@@ -157,7 +156,7 @@ def _fold(events: Iterable[StreamEvent]) -> Response:
             finished = event
         elif type(event) is Restarted:
             started, finished, parts, open_kinds, pieces = _UNSTARTED, _UNFINISHED, {}, {}, {}
-        elif type(event) not in _WITHOUT_CONTENT:
+        elif type(event) not in (Ping, CallDelta):
             raise wrong_value("event", "an event", event)
     for index, texts in pieces.items():
         if index not in parts:

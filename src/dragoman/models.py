@@ -45,7 +45,15 @@ from dragoman.types import (
     Verbosity,
     user,
 )
-from dragoman.types.checks import as_items, as_text, check_whole_number, name_parameter, naming, wrong_value
+from dragoman.types.checks import (
+    as_items,
+    as_texts,
+    check_flag,
+    check_whole_number,
+    name_parameter,
+    naming,
+    wrong_value,
+)
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.types.requests import with_messages
@@ -260,17 +268,12 @@ def _prompt_items(prompt: Any) -> list[Any]:
 _EXPECTED_PROMPT = "a str, Message, Part, or a list of these"
 
 
-def _as_texts(texts: Any) -> list[str]:
-    items = [texts] if isinstance(texts, str) else as_items("texts", texts, "a str or a list of str")
-    return [as_text("texts", item) for item in items]
-
-
-def _tuple_of(kind: type[T], name: str, value: Any) -> tuple[T, ...]:
-    expected = f"a str or a list of {kind.__name__}"
-    items = as_items(name, (value,) if isinstance(value, kind) else value, expected)
+def _system_texts(value: Any) -> tuple[Text, ...]:
+    expected = "a str or a list of Text"
+    items = as_items("system", (value,) if isinstance(value, Text) else value, expected)
     for item in items:
-        if not isinstance(item, kind):
-            raise wrong_value(name, expected, item)
+        if not isinstance(item, Text):
+            raise wrong_value("system", expected, item)
     return items
 
 
@@ -434,6 +437,7 @@ class Model:
         self, prompt: Prompt = NO_PROMPT, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
     ) -> list[Explanation]:
         """The request that each target would get, with `output` that of a typed answer. Nothing is sent."""
+        check_flag("stream", stream)
         request, chain_options = self.request(prompt, stream=stream, **options)
         targets = self._targets(chain_options)
         if output is not None:
@@ -547,13 +551,11 @@ class Model:
             own = {name: value for name in _CONNECTION if (value := fields.pop(name, None)) is not None}
             fields["connection"] = self._registry.connection(**own) if own else None
         changes = {name: fields.pop(name) for name in _CHAIN_OPTIONS & fields.keys()}
-        if (stop := fields.get("stop")) is not None:
-            fields["stop"] = _tuple_of(str, "stop", stop)
         if (schema := fields.get("schema")) is not None:
             encode_value("schema", schema, "a JSON Schema")
         if (system := fields.get("system")) is not None and not isinstance(system, str):
             with naming("system"):
-                fields["system"] = _tuple_of(Text, "system", read_system(system))
+                fields["system"] = _system_texts(read_system(system))
         tools = fields.pop("tools", None)
         if tools is not None:
             with naming("tools"):
@@ -594,4 +596,4 @@ class Model:
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
         if dimensions is not None:
             check_whole_number("dimensions", dimensions, least=1)
-        return endpoints.embed(_as_texts(texts), dimensions, self.targets()[0], self._defaults[1])
+        return endpoints.embed(list(as_texts("texts", texts)), dimensions, self.targets()[0], self._defaults[1])

@@ -9,7 +9,7 @@ set for the provider, then for the model.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, Unpack, cast
 
@@ -37,13 +37,20 @@ from dragoman.targets.config import (
     make_provider,
     read_config,
 )
-from dragoman.targets.connection import ConnectionOptions, check_base_url, check_headers, check_key_text
+from dragoman.targets.connection import (
+    ConnectionOptions,
+    check_base_url,
+    check_connection,
+    check_headers,
+    check_key_text,
+)
 from dragoman.targets.credentials import Credential
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import apply_families, maker_of, record_of
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS, with_other_names
+from dragoman.targets.read_env import ReadEnv
 from dragoman.targets.spec_hints import provider_hint, shorten, spec_hint
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
@@ -110,13 +117,11 @@ class Registry:
             if not callable(observer):
                 raise wrong_value("observers", "a list of functions", observer)
         self.env: Mapping[str, str] = os.environ if env is None else env
-        if health is not None and not isinstance(health, Health):
-            raise wrong_value("health", "a Health or None", health)
-        if health_policy is not None and not isinstance(health_policy, HealthPolicy):
-            raise wrong_value("health_policy", "a HealthPolicy or None", health_policy)
+        for name, value, kind in (("health", health, Health), ("health_policy", health_policy, HealthPolicy)):
+            if value is not None and not isinstance(value, kind):
+                raise wrong_value(name, f"a {kind.__name__} or None", value)
         if health is not None and health_policy is not None:
-            reason = "Registry takes health= or health_policy=, not both; pass Health(policy)"
-            raise SetupError(reason, param="health_policy")
+            raise SetupError("health must not be set beside health_policy; pass Health(policy)", param="health")
         self.health = health or Health(health_policy, lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
@@ -351,10 +356,9 @@ class Registry:
         names: dict[str, None] = {}
         self._expand(text, (), names, set())
         if connection is not None:
-            _check_connection(connection)
-            connection.check_providers(name.partition("/")[0] for name in names)
+            check_connection(connection).check_providers(name.partition("/")[0] for name in names)
             return [self.target(name, connection=connection) for name in names]
-        env = _ReadEnv(self.env)
+        env = ReadEnv(self.env)
         targets = [self._target(name, env) for name in names]
         # What a resolver returns may change, and so may the meaning of a colon before the slash.
         if not self._resolvers and not any(":" in element.partition("/")[0] for element in text.split(",")):
@@ -386,10 +390,10 @@ class Registry:
 
     def _default_connection(self, api_key: Any, base_url: Any) -> ConnectionOptions:
         """As `connection`, but a blank text is None, as it may be that of a variable."""
-        own = {"api_key": api_key, "base_url": base_url}
-        blank = [name for name, value in own.items() if isinstance(value, str) and not value.strip()]
+        own: dict[str, Any] = {"api_key": api_key, "base_url": base_url}
+        own = {name: value for name, value in own.items() if not isinstance(value, str) or value.strip()}
         try:
-            return self.connection(**{name: value for name, value in own.items() if name not in blank})
+            return self.connection(**own)
         except InvalidRequest as error:
             raise SetupError(error.message, param=error.param) from None
 
@@ -418,9 +422,7 @@ class Registry:
         """
         if not isinstance(name, str):
             raise wrong_value("name", "provider/model", name)
-        if connection is not None:
-            _check_connection(connection)
-        return self._target(name, self.env, connection)
+        return self._target(name, self.env, None if connection is None else check_connection(connection))
 
     def _target(self, name: str, env: Mapping[str, str], connection: ConnectionOptions | None = None) -> Target:
         provider_name, _, model = name.partition("/")
@@ -495,8 +497,8 @@ class Registry:
         if variable in self.env:
             return self._define(name, self.env[variable])
         where = f"{variable} is not set" if redact(name) == name else "no variable defines it"
-        hint = provider_hint(name, self._providers)
-        raise SetupError(f"unknown provider {name!r}: it is not registered, and {where}{hint}", param="name")
+        reason = f"it is not registered, and {where}{provider_hint(name, self._providers)}"
+        raise SetupError(f"unknown provider {name!r}: {reason}", param="name")
 
     def providers(self) -> list[str]:
         """The names of all providers."""
@@ -569,36 +571,8 @@ class Registry:
         return f"{provider}/{model}" if model and "/" not in provider and is_provider else element
 
 
-class _ReadEnv(Mapping[str, str]):
-    """An environment that notes which variables were read, and what they were."""
-
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self._env = env
-        self.values_read: dict[str, str | None] = {}
-
-    def __getitem__(self, name: str) -> str:
-        value = self.values_read[name] = self._env.get(name)
-        if value is None:
-            raise KeyError(name)
-        return value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._env)
-
-    def __len__(self) -> int:
-        return len(self._env)
-
-    def __bool__(self) -> bool:
-        return True  # also if it is empty: it may not stay so
-
-
 def _inside(path: tuple[str, ...]) -> str:
     return f" (in {' -> '.join(path)})" if path else ""
-
-
-def _check_connection(connection: object) -> None:
-    if not isinstance(connection, ConnectionOptions):
-        raise wrong_value("connection", "ConnectionOptions or None", connection)
 
 
 def _check_env(env: object) -> None:

@@ -44,7 +44,7 @@ from dragoman import (
 from dragoman.agents.agent import AgentOptions
 from dragoman.http import Head, HttpRequest
 from dragoman.models import CallOptions
-from dragoman.testing import FaultyServer, OllamaSimulator, Tape
+from dragoman.testing import FaultyServer, OllamaSimulator, Simulator, Tape
 from dragoman.types.base import Value
 
 MODULES = ("dragoman", "dragoman.codec", "dragoman.events", "dragoman.http", "dragoman.media", "dragoman.testing",
@@ -337,12 +337,10 @@ LEFT_OUT: dict[str, str] = {
     "Registry().driver": "a property",
 }
 """By case or class: why it is not tried."""
-LEFT_OUT_METHODS: dict[str, str] = {
-    **dict.fromkeys(("send", "asend", "open", "aopen", "wait"), "of a Transport: the driver calls it"),
-    **dict.fromkeys(("answer", "sign", "steps", "remember", "other_paths", "encode_refusal", "is_thinking"),
-                    "of a provider in this process: its transport calls it"),
-}  # fmt: skip
-"""By method of `dragoman.testing`: why it is not tried."""
+TRANSPORT_METHODS = frozenset({"answer", "send", "asend", "open", "aopen", "wait"})
+"""Methods of `dragoman.testing` that the driver calls, and no user."""
+SIMULATOR_METHODS = frozenset({"model", "registry", "serve"})
+"""The methods of a simulator that users call; subclasses define the others."""
 FREE_JSON = frozenset({"extra", "data", "schema", "parameters", "rate_limits"})
 """Parameters that hold any JSON and are not searched when a value is made; `dump` refuses what JSON cannot express."""
 
@@ -408,7 +406,9 @@ def _methods(name: str, kind: type) -> Iterator[Case]:
                 yield case(full, value)
         elif inspect.isfunction(value):
             full = f"{name}().{method}"
-            is_left_out = full in LEFT_OUT or (name.startswith("testing.") and method in LEFT_OUT_METHODS)
+            is_hook = issubclass(kind, Simulator) and method not in SIMULATOR_METHODS
+            is_of_driver = name.startswith("testing.") and method in TRANSPORT_METHODS
+            is_left_out = full in LEFT_OUT or is_hook or is_of_driver
             if not is_left_out and _parameters(value):
                 yield case(full, _bound(name, kind, method), value)
 
@@ -565,7 +565,7 @@ def _text(error: BaseException) -> str:
 
 def _problem_of_value(result: Any, parameter: str) -> str | None:
     """Whether an accepted value can be written and read again."""
-    values: tuple[Any, ...] = cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+    values: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     for value in values:
         if isinstance(value, Value) and isinstance(value, msgspec.Struct):
             try:

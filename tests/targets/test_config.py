@@ -349,7 +349,7 @@ def test_all_problems_of_a_health_policy_are_listed() -> None:
 
 
 def test_a_registry_takes_a_health_or_a_policy() -> None:
-    with pytest.raises(SetupError, match=r"^Registry takes health= or health_policy=, not both"):
+    with pytest.raises(SetupError, match=r"^health must not be set beside health_policy"):
         Registry(env={}, health=Health(), health_policy=HealthPolicy())
 
 

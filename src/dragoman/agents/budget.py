@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.errors import BudgetExceeded, DragomanError, SetupError, TimedOut, Unsupported
 from dragoman.types import Response, Usage, add_usage
-from dragoman.types.base import Amount, Count
+from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.fields import check_struct
 
 
@@ -21,7 +21,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     True
     """
 
-    tokens: Count | None = None
+    tokens: WholeNumber | None = None
     money: Amount | None = None
     """In dollars."""
     seconds: Amount | None = None

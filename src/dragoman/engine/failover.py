@@ -36,7 +36,7 @@ from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.connection import ConnectionOptions
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
-from dragoman.types.base import Amount, Count
+from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.fields import check_struct
 
 Order: TypeAlias = Literal["in_order", "weighted", "fastest"]
@@ -71,7 +71,7 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     2
     """
 
-    retries: Count = 2
+    retries: WholeNumber = 2
     """How often a target is tried again after an error that may pass. If it goes on cooldown and another target may be
     called, that one is tried first."""
     max_retry_after_with_fallback: Amount = 5.0

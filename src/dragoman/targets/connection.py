@@ -58,6 +58,13 @@ class ConnectionOptions(msgspec.Struct, frozen=True, kw_only=True):
         return [("base_url", self.base_url is not None)]
 
 
+def check_connection(connection: object, /) -> ConnectionOptions:
+    """The connection options that a user passed, or InvalidRequest."""
+    if not isinstance(connection, ConnectionOptions):
+        raise wrong_value("connection", "ConnectionOptions or None", connection)
+    return connection
+
+
 def check_key_text(api_key: str, /) -> str:
     """A key without blanks around it; InvalidRequest if it is empty or cannot be sent.
 

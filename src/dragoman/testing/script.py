@@ -21,7 +21,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.types.base import Count
+from dragoman.types.base import WholeNumber
 from dragoman.types.checks import check_choice, wrong_value
 from dragoman.types.fields import WRONG, check_struct, kind_of
 from dragoman.wires.base import Wire
@@ -45,7 +45,7 @@ class RawResponse(msgspec.Struct, frozen=True, kw_only=True):
 class CloseAfter(msgspec.Struct, frozen=True):
     """Closes the connection after `size` bytes of the body."""
 
-    size: Count
+    size: WholeNumber
     answer: "Answer" = "Hello."
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class CloseAfter(msgspec.Struct, frozen=True):
 class StallAfter(msgspec.Struct, frozen=True):
     """Sends nothing more after `size` bytes of the body, and keeps the connection open."""
 
-    size: Count
+    size: WholeNumber
     answer: "Answer" = "Hello."
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class StallAfter(msgspec.Struct, frozen=True):
 class ResetAfter(msgspec.Struct, frozen=True):
     """Resets the connection after `size` bytes of the body."""
 
-    size: Count
+    size: WholeNumber
     answer: "Answer" = "Hello."
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias, TypeGuard
 import msgspec
 
 JsonObject: TypeAlias = dict[str, Any]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+WholeNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 Extra: TypeAlias = dict[str, Any]
 """Data of one wire that the vocabulary has no field for, by wire name: signatures, ids, flags.

@@ -95,6 +95,16 @@ def as_text(parameter: str, value: object, hint: str = "", /) -> str:
     return text
 
 
+def as_texts(parameter: str, value: Any, /) -> tuple[str, ...]:
+    """One text, or each of several, as a tuple.
+
+    >>> as_texts("stop", "a"), as_texts("stop", ["a", "b"])
+    (('a',), ('a', 'b'))
+    """
+    items = (value,) if isinstance(value, str) else as_items(parameter, value, "a str or a list of str")
+    return tuple([as_text(parameter, item) for item in items])
+
+
 def as_bytes(parameter: str, value: Any, hint: str = "", /) -> bytes:
     """The value as bytes."""
     if isinstance(value, bytes | bytearray):

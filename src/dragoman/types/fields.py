@@ -24,7 +24,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 """The ints that JSON readers and writers of msgspec take."""
 
 
-class Kind(NamedTuple):
+class FieldKind(NamedTuple):
     """What a field may hold."""
 
     expected: str
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 class _Field(NamedTuple):
     name: str
     default: Any
-    kind: Kind
+    kind: FieldKind
 
 
 def check_struct(
@@ -81,12 +81,12 @@ def _is_anything(_: Any) -> bool:
     return True
 
 
-_ANY = Kind("any value", _if(_is_anything))
-_FUNCTION = Kind("a function", _if(callable))
+_ANY = FieldKind("any value", _if(_is_anything))
+_FUNCTION = FieldKind("a function", _if(callable))
 
 
 @cache
-def kind_of(hint: Any, /) -> Kind:
+def kind_of(hint: Any, /) -> FieldKind:
     """The kind of an annotation.
 
     >>> kind_of(tuple[int, ...]).expected, kind_of(int).read(True) is WRONG
@@ -108,34 +108,34 @@ def kind_of(hint: Any, /) -> Kind:
     def is_instance(value: Any) -> bool:
         return isinstance(value, base)
 
-    return Kind(f"{article}{name}", _if(is_instance))
+    return FieldKind(f"{article}{name}", _if(is_instance))
 
 
-def _plural(kind: Kind) -> str:
+def _plural(kind: FieldKind) -> str:
     """The description of the items of a list."""
     return re.sub(r"\b(list|finite number)\b", r"\1s", kind.expected.removeprefix("a ").removeprefix("an "))
 
 
-def _literal(hint: Any) -> Kind:
+def _literal(hint: Any) -> FieldKind:
     choices: Collection[Any] = get_args(hint)
 
     def is_choice(value: Any) -> bool:
         return isinstance(value, str) and value in choices
 
-    return Kind(f"one of {', '.join(map(str, choices))}", _if(is_choice))
+    return FieldKind(f"one of {', '.join(map(str, choices))}", _if(is_choice))
 
 
-def _union(kinds: list[Kind]) -> Kind:
+def _union(kinds: list[FieldKind]) -> FieldKind:
     def read(value: Any) -> Any:
         for kind in kinds:
             if (result := kind.read(value)) is not WRONG:
                 return result
         return WRONG
 
-    return Kind(" or ".join(kind.expected for kind in kinds), read)
+    return FieldKind(" or ".join(kind.expected for kind in kinds), read)
 
 
-def _items(hint: Any) -> Kind:
+def _items(hint: Any) -> FieldKind:
     item = kind_of(get_args(hint)[0])
 
     def read(value: Any) -> Any:
@@ -148,24 +148,24 @@ def _items(hint: Any) -> Kind:
         is_same = isinstance(value, tuple) and all(map(_is, items, given))
         return given if is_same else items
 
-    return Kind(f"a list of {_plural(item)}", read)
+    return FieldKind(f"a list of {_plural(item)}", read)
 
 
 def _is(one: object, other: object) -> bool:
     return one is other
 
 
-def _list(hint: Any) -> Kind:
+def _list(hint: Any) -> FieldKind:
     item = kind_of(get_args(hint)[0])
 
     def read(value: Any) -> Any:
-        items = cast("list[Any]", value) if isinstance(value, list) else [WRONG]
+        items: list[Any] = value if isinstance(value, list) else [WRONG]
         return WRONG if any(each is WRONG or item.read(each) is WRONG for each in items) else items
 
-    return Kind(f"a list of {_plural(item)}", read)
+    return FieldKind(f"a list of {_plural(item)}", read)
 
 
-def _mapping(hint: Any) -> Kind:
+def _mapping(hint: Any) -> FieldKind:
     item = kind_of(get_args(hint)[1])
 
     def read(value: Any) -> Any:
@@ -177,11 +177,11 @@ def _mapping(hint: Any) -> Kind:
         return value
 
     if item.expected == "a str":
-        return Kind("a dict of str", read)
-    return Kind("a dict with str keys" + ("" if item is _ANY else f" and {_plural(item)}"), read)
+        return FieldKind("a dict of str", read)
+    return FieldKind("a dict with str keys" + ("" if item is _ANY else f" and {_plural(item)}"), read)
 
 
-def _annotated(hint: Any) -> Kind:
+def _annotated(hint: Any) -> FieldKind:
     base, *notes = get_args(hint)
     kind = kind_of(base)
     note = next(note for note in notes if isinstance(note, msgspec.Meta))
@@ -194,11 +194,11 @@ def _annotated(hint: Any) -> Kind:
         return kind.read(value) is not WRONG and value >= note.ge
 
     if pattern is not None:
-        return Kind(note.description or f"a text that matches {pattern}", _if(is_match))
-    return Kind(f"{kind.expected} >= {note.ge}", _if(is_enough))
+        return FieldKind(note.description or f"a text that matches {pattern}", _if(is_match))
+    return FieldKind(f"{kind.expected} >= {note.ge}", _if(is_enough))
 
 
-_GENERIC: dict[Any, Callable[[Any], Kind]] = {
+_GENERIC: dict[Any, Callable[[Any], FieldKind]] = {
     Literal: _literal,
     Annotated: _annotated,
     tuple: _items,
@@ -246,14 +246,14 @@ def _is_bytes(value: object) -> bool:
     return isinstance(value, bytes)
 
 
-_KINDS: dict[Any, Kind] = {
+_KINDS: dict[Any, FieldKind] = {
     Any: _ANY,
     object: _ANY,
-    None: Kind("None", _if(_is_none)),
-    NoneType: Kind("None", _if(_is_none)),
-    str: Kind("a str", read_text),
-    int: Kind("an int", _read_int),
-    float: Kind("a finite number", _read_number),
-    bool: Kind("True or False", _if(_is_flag)),
-    bytes: Kind("bytes", _if(_is_bytes)),
+    None: FieldKind("None", _if(_is_none)),
+    NoneType: FieldKind("None", _if(_is_none)),
+    str: FieldKind("a str", read_text),
+    int: FieldKind("an int", _read_int),
+    float: FieldKind("a finite number", _read_number),
+    bool: FieldKind("True or False", _if(_is_flag)),
+    bytes: FieldKind("bytes", _if(_is_bytes)),
 }

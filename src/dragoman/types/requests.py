@@ -11,7 +11,17 @@ from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidTool
 from dragoman.types.base import Extra, JsonObject, Value
-from dragoman.types.checks import as_items, as_object, as_text, check_choice, is_mapping, naming, shown, wrong_value
+from dragoman.types.checks import (
+    as_items,
+    as_object,
+    as_text,
+    as_texts,
+    check_choice,
+    is_mapping,
+    naming,
+    shown,
+    wrong_value,
+)
 from dragoman.types.content import read_parts
 from dragoman.types.fields import WRONG, read_text
 from dragoman.types.messages import Message, Tool, ToolChoice
@@ -287,9 +297,7 @@ def _set_items(request: Request, name: str, kinds: Any, expected: str, hint: str
 
 def _set_stop(request: Request) -> None:
     stop: Any = request.stop
-    stop = (stop,) if isinstance(stop, str) else () if stop is None else stop
-    items = as_items("stop", stop, "a str or a list of str")
-    force_setattr(request, "stop", tuple(as_text("stop", text) for text in items))
+    force_setattr(request, "stop", () if stop is None else as_texts("stop", stop))
 
 
 def _set_system(request: Request) -> None:

@@ -144,7 +144,7 @@ def read_tool_choice(choice: Any, options: Mapping[str, Any], /) -> JsonObject:
     >>> read_tool_choice({"type": "tool", "name": "tide"}, {})
     {'tool_choice': 'tide'}
     """
-    if choice == "any":
+    if isinstance(choice, str) and choice == "any":
         names = [tool.name for tool in options.get("tools") or () if isinstance(tool, Tool)]
         return {"tool_choice": "any" if "any" in names else "required"}
     plain = _plain("tool_choice", choice, _CHOICE) if is_foreign(choice) else None
