@@ -100,7 +100,7 @@ def test_a_value_that_is_not_a_spec_is_refused(registry: Registry, spec: Any) ->
 
 @pytest.mark.parametrize("texts", [None, 5, [None], b"ab", ["a", 1], {"a": 1}])
 def test_a_value_that_is_not_a_text_is_not_embedded(registry: Registry, texts: Any) -> None:
-    with pytest.raises(InvalidRequest, match=r"texts must be (a str or a list of str|a str), got "):
+    with pytest.raises(InvalidRequest, match="texts must be a str or a list of str, got "):
         registry.model("demo/any").embed(texts)
 
 

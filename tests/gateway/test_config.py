@@ -80,7 +80,7 @@ def test_all_problems_are_reported_at_once() -> None:
         "gateway.port must be a whole number >= 1, got 'many'",
         "gateway: unknown setting 'hots'; did you mean 'host'?",
         "gateway.providers: unknown provider 'grok'",
-        "chain.retries must be a number >= 0, got -1",
+        "chain.retries must be a whole number >= 0, got -1",
         "chain: unknown setting 'classify'",
         "timeouts.total: variable NOPE is not set; set it, or write ${NOPE:default}",
         'tiers.simple.models must be a list such as ["groq/llama"]',

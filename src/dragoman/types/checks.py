@@ -101,7 +101,11 @@ def as_texts(parameter: str, value: Any, /) -> tuple[str, ...]:
     >>> as_texts("stop", "a"), as_texts("stop", ["a", "b"])
     (('a',), ('a', 'b'))
     """
-    items = (value,) if isinstance(value, str) else as_items(parameter, value, "a str or a list of str")
+    expected = "a str or a list of str"
+    items = (value,) if isinstance(value, str) else as_items(parameter, value, expected)
+    for item in items:
+        if not isinstance(item, str):
+            raise wrong_value(parameter, expected, item)
     return tuple([as_text(parameter, item) for item in items])
 
 
