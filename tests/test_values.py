@@ -313,7 +313,7 @@ NOW = Tool(name="now")
         ({"top_k": 1.5}, "top_k must be an int, got 1.5"),
         ({"max_tokens": "5"}, "max_tokens must be an int, got '5'"),
         ({"stop": 3}, "stop must be a str or a list of str, got 3"),
-        ({"stop": [3]}, "stop must be a str, got 3"),
+        ({"stop": [3]}, "stop must be a str or a list of str, got 3"),
         ({"seed": True}, "seed must be an int, got True"),
         ({"metadata": None}, "metadata must be a dict with str keys, got None"),
         ({"stream": 1}, "stream must be True or False, got 1"),
