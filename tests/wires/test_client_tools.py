@@ -231,6 +231,13 @@ def test_a_computer_is_used_by_actions(arguments: dict[str, Any]) -> None:
     assert decoded(item, tools=[COMPUTER]).messages[-1].tool_calls[0].arguments == {"actions": [CLICK]}
 
 
+def test_a_computer_call_without_actions_has_none() -> None:
+    (item,) = answer(decoded(tools=[COMPUTER]), ToolCall(id="c1", name="computer"))
+    assert item["actions"] == []
+    del item["actions"]
+    assert decoded(item, tools=[COMPUTER]).messages[-1].tool_calls[0].arguments == {"actions": []}
+
+
 def test_the_screen_has_its_size() -> None:
     tool = decoded(tools=[SPECIAL[-1][0]]).tools[0]
     assert isinstance(tool, Tool)

@@ -359,7 +359,7 @@ def decode_client_call(item: JsonObject) -> ToolCall:
     arguments: JsonObject
     raw: str | None
     if kind.argument:
-        arguments, raw = {kind.argument: payload}, None
+        arguments, raw = {kind.argument: payload if is_list(payload) else []}, None
     elif isinstance(payload, str):
         arguments, raw = parse_history_arguments(payload)
     else:
@@ -401,7 +401,7 @@ def _payload(call: ToolCall, kind: _Kind) -> object:
         return {**kind.fixed, **call.arguments}
     # A model may write one action in place of the list.
     value = call.arguments.get(kind.argument, call.arguments)
-    return value if is_list(value) else [value]
+    return value if is_list(value) else [value] if value else []
 
 
 class OfferedTools:
