@@ -9,6 +9,7 @@ which records them and encodes them in the client's dialect; errors after the fi
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
@@ -205,10 +206,11 @@ class App:
         try:
             endpoint = self._routes.find(context.http)
         except (NoRoute, WrongMethod) as error:
-            # The error is in the dialect whose paths begin like this one, if all such dialects write the same error.
-            near = {each.wire.name: each.wire for each in self._routes.find_near(context.http) if each.wire is not None}
-            forms = {wire.server.encode_error(error).body: wire for wire in near.values()}
-            context.wire = next(iter(forms.values())) if len(forms) == 1 else None
+            # The error is as most of the dialects write it whose paths begin like this one.
+            near = [each.wire for each in self._routes.find_near(context.http) if each.wire is not None]
+            forms = {wire.name: wire.server.encode_error(error).body for wire in near}
+            counts = Counter(forms[wire.name] for wire in near)
+            context.wire = next((wire for wire in near if 2 * counts[forms[wire.name]] > len(near)), None)
             raise
         context.wire = endpoint.wire
         return endpoint
