@@ -53,7 +53,7 @@ def _example(kind: Any, depth: int, arm: int, name: str) -> Any:
     if origin is Literal:
         return args[0]
     if origin is dict:
-        return {"k": _example(args[1], depth + 1, arm, name)} if arm >= 0 and depth < _DEPTH else {}
+        return {"7": _example(args[1], depth + 1, arm, name)} if arm >= 0 and depth < _DEPTH else {}  # also a token id
     if origin is not None:
         return [_example(args[0], depth + 1, arm, name)] if depth < _DEPTH else []
     fields = _fields(kind, arm) if depth <= _DEPTH else {}
