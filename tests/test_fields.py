@@ -15,11 +15,13 @@ from dragoman import (
     ErrorPolicy,
     InvalidRequest,
     InvalidTool,
+    Message,
     Registry,
     Response,
     SetupError,
     Skill,
     Text,
+    Thinking,
     Token,
     TokenCount,
     TokenLogprob,
@@ -29,6 +31,7 @@ from dragoman import (
     Usage,
     assistant,
     fold,
+    messages_from,
     tool,
     user,
 )
@@ -182,6 +185,25 @@ def test_an_embedding_may_have_whole_numbers_and_lists() -> None:
 
 def test_events_without_content_fold_to_nothing() -> None:
     assert fold([Ping()]).text == ""
+
+
+def test_the_natural_parameters_may_be_positional() -> None:
+    assert Message("user", "hi") == user("hi")
+    assert Message("user", [Text("a"), Thinking("b")]) == user(Text(text="a"), Thinking(text="b"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ([{"role": "user", "contnet": "hi"}], "messages[0]"),
+        ([{"role": "user"}], "messages[0]"),
+        ([{"role": "user", "content": [{"type": "txt", "text": "hi"}]}], "messages[0].content[0].type"),
+    ],
+)
+def test_a_typo_in_a_dict_is_named(messages: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^messages\[0\].* must .*, got ") as caught:
+        messages_from(messages)
+    assert caught.value.param == param
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ SYSTEM_ROLES: frozenset[Role] = frozenset(("system", "developer"))
 """`developer` is OpenAI's word for `system`; both mean the same here."""
 
 
-class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(Value, msgspec.Struct, frozen=True, omit_defaults=True):
     """One message: a role and its parts, in order.
 
-    >>> Message(role="user", parts=(Text(text="hello"),)).text
-    'hello'
+    >>> Message(role="user", parts=(Text(text="hello"),)) == Message("user", "hello")
+    True
     """
 
     role: Role
@@ -44,7 +44,6 @@ class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
         def __init__(
             self,
-            *,
             role: Role,
             parts: "PartLike | Iterable[PartLike]" = (),
             extra: Extra | None = None,

@@ -62,7 +62,7 @@ class TokenLogprob(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaul
             check_struct(self)
 
 
-class Text(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
+class Text(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
     """A piece of text."""
 
     text: str
@@ -203,7 +203,7 @@ class Audio(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return cls(data=data, mime=mime)
 
 
-class Thinking(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
+class Thinking(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="thinking"):
     """Thinking of the model. Its signature or encrypted form is in `extra`.
 
     >>> Thinking(text="Seven, or eight?").redacted
