@@ -436,19 +436,19 @@ def test_google_clients_embed_many_texts() -> None:
     assert encoded("google", "POST", EMBED_MANY, embed, two) == {"embeddings": [{"values": [0.5]}, {"values": [1.0]}]}
 
 
-@pytest.mark.parametrize(
-    ("body", "param"),
-    [
-        ({}, "requests"),
-        ({"requests": []}, "requests"),
-        ({"requests": [3]}, "requests[0].content.parts"),
-        ({"requests": [{"content": "text"}]}, "requests[0].content.parts"),
-        ({"requests": [{"content": {"parts": [3]}}]}, "requests[0].content.parts"),
-        ({"requests": [{"content": {"parts": [{"inlineData": {}}]}}]}, "requests[0].content.parts"),
-        ({"requests": [{"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 0}]}, "outputDimensionality"),
-        ({"requests": [{"outputDimensionality": 1}, {"outputDimensionality": 2}]}, "outputDimensionality"),
-    ],
-)
+UNFIT: list[tuple[Any, str]] = [
+    ({}, "requests"),
+    ({"requests": []}, "requests"),
+    ({"requests": [3]}, "requests[0].content.parts"),
+    ({"requests": [{"content": "text"}]}, "requests[0].content.parts"),
+    ({"requests": [{"content": {"parts": [3]}}]}, "requests[0].content.parts"),
+    ({"requests": [{"content": {"parts": [{"inlineData": {}}]}}]}, "requests[0].content.parts"),
+    ({"requests": [{"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 0}]}, "outputDimensionality"),
+    ({"requests": [{"outputDimensionality": 1}, {"outputDimensionality": 2}]}, "outputDimensionality"),
+]
+
+
+@pytest.mark.parametrize(("body", "param"), UNFIT)
 def test_what_google_clients_cannot_embed_is_refused(body: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         decoded("google", "POST", EMBED_MANY, body, at="/v1beta/models/m:batchEmbedContents")

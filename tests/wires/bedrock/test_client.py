@@ -570,7 +570,10 @@ def test_events_of_another_kind() -> None:
     assert isinstance(error, Malformed)
 
 
-@pytest.mark.parametrize("delta", [{"toolResult": [{"json": {}}]}, {"somethingNew": {"a": 1}}])
+OTHER_DELTAS: list[Any] = [{"toolResult": [{"json": {}}]}, {"somethingNew": {"a": 1}}]
+
+
+@pytest.mark.parametrize("delta", OTHER_DELTAS)
 def test_a_call_of_the_providers_own_tool_with_another_delta(delta: dict[str, Any]) -> None:
     start = {"toolUse": {"toolUseId": "h", "name": "run", "type": "server_tool_use"}}
     answer = streamed(
