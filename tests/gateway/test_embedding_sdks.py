@@ -30,16 +30,17 @@ def test_googles_package_gets_the_same_vectors(gateway: Gateway, expected: list[
     from google.genai import Client
     from google.genai.types import HttpOptions
 
-    contents: list[Any] = list(TEXTS)  # the package's own lists are invariant
-    with Client(api_key="none", http_options=HttpOptions(base_url=gateway.url)) as client:
-        found = client.models.embed_content(model="demo/any", contents=contents)
-    assert [each.values for each in found.embeddings or []] == [pytest.approx(vector) for vector in expected]
+    client: Any = Client(api_key="none", http_options=HttpOptions(base_url=gateway.url))
+    with client:
+        found = client.models.embed_content(model="demo/any", contents=TEXTS)
+    assert [each.values for each in found.embeddings] == [pytest.approx(vector) for vector in expected]
 
 
 def test_ollamas_package_gets_the_same_vectors(gateway: Gateway, expected: list[list[float]]) -> None:
     from ollama import Client
 
-    with Client(host=gateway.url) as client:
+    client: Any = Client(host=gateway.url)
+    with client:
         one = client.embeddings(model="demo/any", prompt=TEXTS[0]).embedding
         many = client.embed(model="demo/any", input=TEXTS).embeddings
     assert list(one) == pytest.approx(expected[0])
