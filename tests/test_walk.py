@@ -39,14 +39,14 @@ def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
         # 22 places, and two that are their own subject: the pool of connections, and the headers of a response.
-        check(walk_of(lambda: model.generate("hi")), 24, 80, 33, 110)
+        check(walk_of(lambda: model.generate("hi")), 24, 62, 33, 108)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_streamed_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: list(model.stream("hi"))), 27, 180, 38, 199)
+        check(walk_of(lambda: list(model.stream("hi"))), 27, 145, 38, 199)
 
 
 def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
