@@ -10,8 +10,6 @@ nothing about errors: the first error goes to the chain, which continues as afte
 from collections.abc import Callable
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from dragoman import wires
 from dragoman.engine.attempt import annotate_error
 from dragoman.engine.call_context import CallContext, Timeouts
@@ -23,8 +21,10 @@ from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Attempt, Request, Response
+from dragoman.types.base import unchecked
 from dragoman.wires.common.client import is_text_only
 
+_SERVED = Attempt(target="", outcome="served")
 LongWay: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
 """The plan that goes on after the error of an attempt that began at a moment; without an error, the plan of a call."""
 
@@ -77,9 +77,9 @@ def plain_call(
         duration = ended_at - began
         health.record_success(name, duration)
         request_id, rate_limits = provider_headers(answer)
-        attempt = Attempt(target=name, outcome="served", duration=duration, usage=response.usage)
+        attempt = unchecked(_SERVED, target=name, duration=duration, usage=response.usage)
         yield Observe(attempt)
-        return replace(
+        return unchecked(
             response,
             target=name,
             notices=tuple(dict.fromkeys(http.notices + response.notices)),

@@ -1,8 +1,12 @@
 """What the modules of the vocabulary share: names of JSON types, and the base of all values."""
 
-from typing import Annotated, Any, TypeAlias, TypeGuard
+from copy import copy
+from typing import Annotated, Any, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 JsonObject: TypeAlias = dict[str, Any]
 WholeNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -48,6 +52,17 @@ def dump_model(value: object, /) -> object:
 def to_plain(value: object, /) -> object:
     """A value as dicts, lists and scalars."""
     return msgspec.to_builtins(value, enc_hook=encode_unknown)
+
+
+def unchecked(template: S, /, **fields: Any) -> S:
+    """A copy of a struct with other fields. They are not checked, so they must be right.
+
+    To check an answer field by field takes as long as the rest of a plain call, and all of it was read by a decoder.
+    """
+    changed = copy(template)
+    for name, value in fields.items():
+        force_setattr(changed, name, value)
+    return changed
 
 
 def is_object(value: object, /) -> TypeGuard[JsonObject]:

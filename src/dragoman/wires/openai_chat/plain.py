@@ -11,6 +11,7 @@ import msgspec
 from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, Response, Text
+from dragoman.types.base import unchecked
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
 from dragoman.wires.common.prompt_size import is_cut_prompt
 from dragoman.wires.openai_chat.schema import FINISH_REASONS, ChatChoice, ChatChunk, read_usage
@@ -20,6 +21,8 @@ _NO_CHOICE = ChatChoice()
 _OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in ("messages", "system")))
 _NO_OPTIONS = _OPTIONS(Request())
 _ROLES = ("user", "assistant")
+_FINISH = Finish(reason="stop")
+_RESPONSE = Response(message=Message(role="assistant"), finish=_FINISH)
 
 
 def encode_plain(request: Request) -> list[JsonObject] | None:
@@ -61,12 +64,14 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
     usage = UNKNOWN_USAGE if chunk.usage is None else read_usage(chunk.usage)
     if request is not None and is_cut_prompt(request, usage):
         return None
-    return Response(
+    return unchecked(
+        _RESPONSE,
         id=str(chunk.id or "") or None,
         model=chunk.model or None,
         created=created if type(created := chunk.created) is int and created > 0 else to_timestamp(created),
         message=Message(role="assistant", parts=(Text(text=message.content),)),
-        finish=Finish(reason=reason, raw=choice.finish_reason),
+        finish=unchecked(_FINISH, reason=reason, raw=choice.finish_reason, extra={}),
         usage=usage,
         service_tier=chunk.service_tier if type(chunk.service_tier) is str else None,
+        rate_limits={},
     )
