@@ -1,6 +1,5 @@
 """What the modules of the vocabulary share: names of JSON types, and the base of all values."""
 
-from copy import copy
 from typing import Annotated, Any, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
@@ -59,7 +58,8 @@ def unchecked(template: S, /, **fields: Any) -> S:
 
     To check an answer field by field takes as long as the rest of a plain call, and all of it was read by a decoder.
     """
-    changed = copy(template)
+    source: Any = template
+    changed: S = source.__copy__()  # as copy.copy() does, in a third of the time
     for name, value in fields.items():
         force_setattr(changed, name, value)
     return changed
