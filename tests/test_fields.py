@@ -1,6 +1,7 @@
 """Fields that are checked by their annotations, and JSON of users' values."""
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
@@ -31,6 +32,7 @@ from dragoman import (
     Usage,
     assistant,
     fold,
+    load,
     messages_from,
     tool,
     user,
@@ -204,6 +206,20 @@ def test_a_typo_in_a_dict_is_named(messages: Any, param: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^messages\[0\].* must .*, got ") as caught:
         messages_from(messages)
     assert caught.value.param == param
+
+
+def test_a_role_may_be_of_a_class_of_its_own() -> None:
+    class Roles(StrEnum):
+        USER = "user"
+
+    role: Any = Roles.USER
+    assert type(Message(role, "hi").role) is str
+
+
+def test_a_type_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(InvalidRequest, match=r"^type must be a type of dragoman") as caught:
+        late(load, b"{}", Usage | Attempt)()
+    assert caught.value.param == "type"
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------

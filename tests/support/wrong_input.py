@@ -396,7 +396,7 @@ def _names(module: ModuleType) -> list[str]:
     ]
 
 
-def _methods(name: str, kind: type) -> Iterator[Case]:
+def _methods(name: str, kind: Any) -> Iterator[Case]:
     for method, value in inspect.getmembers(kind):
         if method.startswith("_") or method in dir(msgspec.Struct) or isinstance(value, property):
             continue
@@ -565,7 +565,7 @@ def _text(error: BaseException) -> str:
 
 def _problem_of_value(result: Any, parameter: str) -> str | None:
     """Whether an accepted value can be written and read again."""
-    values: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
+    values: Any = result if type(result) is tuple else (result,)
     for value in values:
         if isinstance(value, Value) and isinstance(value, msgspec.Struct):
             try:
