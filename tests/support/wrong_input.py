@@ -563,9 +563,13 @@ def _text(error: BaseException) -> str:
         return "(it cannot be shown)"
 
 
+def _is_plain_tuple(value: Any) -> bool:
+    return type(value) is tuple
+
+
 def _problem_of_value(result: Any, parameter: str) -> str | None:
     """Whether an accepted value can be written and read again."""
-    values: Any = result if type(result) is tuple else (result,)
+    values: list[Any] = list(result) if _is_plain_tuple(result) else [result]
     for value in values:
         if isinstance(value, Value) and isinstance(value, msgspec.Struct):
             try:
