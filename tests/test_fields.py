@@ -133,6 +133,7 @@ def test_a_list_becomes_a_tuple_and_a_tuple_stays() -> None:
         (late(Usage, input=True), "input"),
         (late(Response, message=assistant("a"), finish="stop"), "finish"),
         (late(Embeddings, vectors=[["a"]]), "vectors"),
+        (late(Embeddings, vectors=(["a"],)), "vectors"),
         (late(Embeddings, vectors=(), target=3), "target"),
         (late(TokenLogprob, token="a", logprob=float("nan")), "logprob"),
         (late(TokenLogprob, token="\ud800", logprob=-1.0), "token"),

@@ -81,7 +81,8 @@ def as_spec(spec: object, /) -> str:
     for item in items:
         if not isinstance(item, str) or not is_encodable(item):
             expected = "a str such as 'groq/llama, demo/any', or a list of these"
-            raise SetupError(f"spec must be {expected}, got {type(item).__name__}", param="spec")
+            got = f"{ascii(item)[:200]}, which is not valid Unicode" if isinstance(item, str) else type(item).__name__
+            raise SetupError(f"spec must be {expected}, got {got}", param="spec")
     return ",".join(cast("Sequence[str]", items))
 
 

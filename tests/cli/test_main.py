@@ -78,7 +78,7 @@ def test_a_usage_error_is_one_line_and_exit_code_2(arguments: tuple[str, ...], m
     [
         (("chat", "-m", "grok/x", "hi"), "dragoman: unknown provider 'grok'"),
         (("chat", "-m", "groq/x", "hi"), "dragoman: groq/x: no API key; set GROQ_API_KEY"),
-        (("chat", "-i", "nowhere.png", "hi"), "dragoman: nowhere.png: No such file or directory"),
+        (("chat", "-i", "nowhere.png", "hi"), "dragoman: InvalidRequest: path must be a file that can be read"),
         (("explain", "x", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
         (("serve", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
         (
@@ -194,7 +194,7 @@ def test_an_argument_that_is_not_utf8_is_an_error_in_json() -> None:
     ) as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "unknown provider" in json.loads(out)["error"]["message"]
+    assert r"got '\udcff/x', which is not valid Unicode" in json.loads(out)["error"]["message"]
     assert err.count(b"\n") == 1
 
 

@@ -136,7 +136,7 @@ def test_every_answer_has_one_row_that_tells_how_it_ended(outcome: Outcome) -> N
     stories, rows, _ = outcome
     found = {who_of(row): row for row in rows}
     answered = {who: story for who, story in stories.items() if story.is_answered}
-    assert len(answered) > REQUESTS / 2
+    assert len(answered) > REQUESTS / 4
     assert answered.keys() <= found.keys()
     outcomes = {"healthy": "served", "refuse": "failed", "cut": "failed", "nobody": "refused"}
     assert {who: found[who].outcome for who in answered} == {

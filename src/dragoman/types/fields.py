@@ -159,7 +159,7 @@ def _list(hint: Any) -> FieldKind:
     item = kind_of(get_args(hint)[0])
 
     def read(value: Any) -> Any:
-        items: list[Any] = value if isinstance(value, list) else [WRONG]
+        items = cast("list[Any]", value) if isinstance(value, list) else [WRONG]
         return WRONG if any(each is WRONG or item.read(each) is WRONG for each in items) else items
 
     return FieldKind(f"a list of {_plural(item)}", read)

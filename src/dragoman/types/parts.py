@@ -317,7 +317,7 @@ class ToolResult(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         if type(id) is not str or type(name) is not str or not id.isascii() or not name.isascii():
             check_texts(self, ("id", "name"), required=True)
         content: Any = self.content
-        kind: Any = type(content)
+        kind: object = content.__class__
         if not (content.isascii() if kind is str else kind is tuple and all_are(content, _RESULT_PARTS)):
             from dragoman.types.content import read_result_content
 
