@@ -97,8 +97,9 @@ def embed(
     deadline = yield from _deadline(options)
     vectors: list[tuple[float, ...]] = []
     counts: list[int | None] = []
-    for start in range(0, len(texts), endpoints.max_texts):
-        batch = texts[start : start + endpoints.max_texts]
+    size = endpoints.batch_size(target)
+    for start in range(0, len(texts), size):
+        batch = texts[start : start + size]
 
         def encode(batch: Sequence[Embeddable] = batch) -> HttpRequest:
             return endpoints.encode_embeddings(batch, dimensions, target)

@@ -36,6 +36,10 @@ class Endpoints:
     max_texts: int = 2048
     """How many texts one request may contain."""
 
+    def batch_size(self, _target: Target, /) -> int:
+        """How many texts one request to a target may contain."""
+        return self.max_texts
+
     def encode_models(self, target: Target, /) -> HttpRequest:
         """The request for the list of models."""
         raise Unsupported(f"{target.provider}: listing models is not supported")
@@ -133,14 +137,16 @@ def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
 
 
 def _items(data: Any) -> list[JsonObject]:
-    """The objects of a list: under `data` or `models`, or a list without an object around it (seen 2026-08)."""
-    if is_object(data) and ("data" in data or "models" in data):
-        data = data.get("data") or data.get("models") or []
+    """The objects of a list: under one of its names, or a list without an object around it (seen 2026-08)."""
+    if is_object(data) and any(name in data for name in _LISTS):
+        found: list[Any] = []
+        data = next((data[name] for name in _LISTS if data.get(name)), found)
     if not is_list(data):
         raise Malformed("the response has no list of models")
     return [item for item in data if is_object(item)]
 
 
+_LISTS = ("data", "models", "publisherModels")
 _NAMES = ("display_name", "displayName")
 _WINDOWS = (
     "context_length",
@@ -160,7 +166,7 @@ def _model(item: JsonObject) -> ModelInfo:
     item = {**meta, **item} if is_object(meta) else item
     id = item.get("id") or item.get("model") or item.get("name") or ""
     return ModelInfo(
-        id=str(id).removeprefix("models/"),
+        id=str(id).removeprefix("publishers/google/").removeprefix("models/"),
         name=next((item[key] for key in _NAMES if isinstance(item.get(key), str)), None),
         created=whole_number(item.get("created")),
         context_window=_first_number(item, _WINDOWS),
@@ -175,7 +181,9 @@ def _first_number(item: JsonObject, keys: tuple[str, ...]) -> int | None:
 def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
     if not is_object(data):
         return ()
-    listed = data.get("data") or data.get("embeddings")
+    listed = data.get("data") or data.get("embeddings") or data.get("predictions")
+    if listed is None and "embedding" in data:
+        listed = [data]
     if is_object(listed):
         listed = listed.get("float")
     if not is_list(listed):
@@ -186,7 +194,9 @@ def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def _vector(item: Any) -> tuple[float, ...]:
-    vector = (item.get("embedding") or item.get("values")) if is_object(item) else item
+    vector = item
+    while is_object(vector):
+        vector = vector.get("embedding") or vector.get("values") or vector.get("embeddings")
     if isinstance(vector, str):
         data = _bytes(vector)
         return struct.unpack(f"<{len(data) // 4}f", data[: len(data) // 4 * 4])
@@ -203,10 +213,22 @@ def _bytes(text: str) -> bytes:
         raise Malformed("an embedding must be base64 or a list of numbers") from error
 
 
+_COUNTS = ("prompt_tokens", "input_tokens", "prompt_eval_count", "total_tokens", "promptTokenCount")
+
+
 def _usage(data: JsonObject) -> Usage:
     usage = data.get("usage")
     meta = data.get("meta")
     billed = meta.get("billed_units") if is_object(meta) else None
-    counts = usage if is_object(usage) else billed if is_object(billed) else data
-    count = _first_number(counts, ("prompt_tokens", "input_tokens", "prompt_eval_count", "total_tokens"))
+    counts = next((item for item in (usage, billed, data.get("usageMetadata")) if is_object(item)), data)
+    count = _first_number(counts, _COUNTS)
+    if count is None and is_list(predictions := data.get("predictions")):
+        # Vertex AI counts each text by itself.
+        statistics = [_member(_member(item, "embeddings"), "statistics") for item in predictions]
+        known = [number for item in statistics if (number := whole_number(_member(item, "token_count"))) is not None]
+        count = sum(known) if len(known) == len(predictions) else None
     return Usage(input=count) if count is not None else Usage(source="unknown")
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if is_object(value) else None

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
@@ -49,6 +51,8 @@ from dragoman.wires.google.schema import (
 )
 
 _RESOURCE = "(models|tunedModels|endpoints|publishers|projects)/"
+_CLOUD = r"(?P<version>.*?/v1(?:beta1)?)(?P<place>/projects/[^/]+/locations/[^/]+)?/publishers/google"
+"""The path of a base URL of Vertex AI, with and without a project."""
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
@@ -79,16 +83,38 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         "generationConfig": {**_without_alternatives(config, extra_config), **extra_config} or None,
         "serviceTier": tier,
     }
-    return post_request(target, _path(request, target), {**without_none(body), **extra}, notes)
+    target, resource = locate(target)
+    return post_request(target, resource + _method(request), {**without_none(body), **extra}, notes)
 
 
-def _path(request: Request, target: Target) -> str:
-    """The path contains the model: under `models/`, unless its name is a resource name."""
-    model = target.model
-    resource = f"/{quote(model)}" if re.match(_RESOURCE, model) else f"/models/{quote(model, safe='')}"
+def _method(request: Request) -> str:
     if not request.stream:
-        return f"{resource}:generateContent"
-    return f"{resource}:streamGenerateContent" + ("" if request.extra.get(ALT) == "json" else "?alt=sse")
+        return ":generateContent"
+    return ":streamGenerateContent" + ("" if request.extra.get(ALT) == "json" else "?alt=sse")
+
+
+def cloud_of(target: Target) -> re.Match[str] | None:
+    """The parts of the path of the base URL if Vertex AI serves the target: `version` and `place`."""
+    return re.fullmatch(_CLOUD, target.origin_and_prefix[1])
+
+
+def locate(target: Target) -> tuple[Target, str]:
+    """The path that contains the model, and the target whose base URL it starts from.
+
+    A model is under `models/`, unless its name is a resource name. Resources of Vertex AI that are not Google's own
+    models, such as tuned models, are outside of the base URL.
+    """
+    model = target.model
+    if "/" not in model:
+        return target, f"/models/{quote(model, safe='')}"
+    is_resource = re.match(_RESOURCE, model) is not None
+    cloud = cloud_of(target)
+    if cloud is None or model.startswith("models/"):
+        return target, f"/{quote(model)}" if is_resource else f"/models/{quote(model, safe='')}"
+    publisher, _, name = model.partition("/")
+    resource = model if is_resource else f"publishers/{publisher}/models/{name}"
+    path = cloud["version"] + ("" if resource.startswith("projects/") else cloud["place"] or "")
+    return replace(target, base_url=target.origin_and_prefix[0] + path), f"/{quote(resource)}"
 
 
 def _pop_object(extra: JsonObject, name: str) -> JsonObject:

@@ -1,4 +1,7 @@
-"""Google's endpoints besides generation, as a client: models, embeddings and token counts."""
+"""Google's endpoints besides generation, as a client: models, embeddings and token counts.
+
+The Gemini API and Vertex AI have other forms of all of them (google-genai 3.3, 2026-11).
+"""
 
 from collections.abc import Sequence
 
@@ -6,15 +9,17 @@ import msgspec
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import ModelInfo, Request
+from dragoman.types import JsonObject, ModelInfo, Request
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.google.encoder import encode_request
+from dragoman.wires.google.encoder import cloud_of, encode_request, locate
 from dragoman.wires.google.schema import NAME
 
 _GENERATE = ":generateContent"
+_COUNTED_FIELDS = ("systemInstruction", "tools", "generationConfig", "contents")
+"""What Vertex AI takes to count; it refuses other fields."""
 
 
 class _Endpoints(Endpoints):
@@ -22,8 +27,18 @@ class _Endpoints(Endpoints):
 
     max_texts = 100
 
+    def batch_size(self, target: Target, /) -> int:
+        """Gemini's models for embeddings take one text per request on Vertex AI."""
+        is_single = cloud_of(target) is not None and (_is_embed_content(target) or "gemini" in target.model)
+        return 1 if is_single else self.max_texts
+
     def encode_models(self, target: Target, /) -> HttpRequest:
-        return get_request(target, "/models?pageSize=1000")
+        http = get_request(target, "/models?pageSize=1000")
+        if (cloud := cloud_of(target)) is None:
+            return http
+        # Only v1beta1 lists models, for all projects and locations.
+        root = cloud["version"].rpartition("/")[0]
+        return msgspec.structs.replace(http, path=f"{root}/v1beta1/publishers/google/models?pageSize=100")
 
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
         """The models of a page; Google leaves out an empty list."""
@@ -32,11 +47,17 @@ class _Endpoints(Endpoints):
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])
-        counted = {"generateContentRequest": {"model": _resource(target), **body}}
+        if cloud_of(target) is None:
+            counted: JsonObject = {"generateContentRequest": {"model": _resource(target), **body}}
+        else:
+            counted = {field: body[field] for field in _COUNTED_FIELDS if field in body}
         path = http.path.removesuffix(_GENERATE) + ":countTokens"
         return msgspec.structs.replace(http, path=path, body=msgspec.json.encode(counted))
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
+        strings = require_texts(texts, target)
+        if cloud_of(target) is not None:
+            return _encode_cloud_embeddings(strings, without_none({"outputDimensionality": dimensions}), target)
         requests = [
             without_none(
                 {
@@ -45,11 +66,31 @@ class _Endpoints(Endpoints):
                     "outputDimensionality": dimensions,
                 }
             )
-            for text in require_texts(texts, target)
+            for text in strings
         ]
         return post_request(
             target, f"/{_resource(target)}:batchEmbedContents", {"requests": requests}, NoticeCollector(NAME)
         )
+
+
+def _is_embed_content(target: Target) -> bool:
+    """Whether Vertex AI serves the model by `embedContent`, as google-genai decides it; the others by `predict`."""
+    model = target.model.rpartition("/")[2]
+    return ("gemini" in model and model != "gemini-embedding-001") or "maas" in model
+
+
+def _encode_cloud_embeddings(texts: list[str], options: JsonObject, target: Target) -> HttpRequest:
+    if _is_embed_content(target):
+        content = {"role": "user", "parts": [{"text": text} for text in texts]}
+        method, field = ":embedContent", "embedContentConfig"
+        body: JsonObject = {"content": content}
+    else:
+        method, field = ":predict", "parameters"
+        body = {"instances": [{"content": text} for text in texts]}
+    if options:
+        body[field] = options
+    target, resource = locate(target)
+    return post_request(target, resource + method, body, NoticeCollector(NAME))
 
 
 def _resource(target: Target) -> str:
