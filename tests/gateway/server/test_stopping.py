@@ -159,21 +159,30 @@ def test_workers_end_with_their_parent(tmp_path: Path, is_busy: bool) -> None:  
     with Slow() as upstream:
         gateway = Gateway(tmp_path, "[gateway]\ngrace = 1\n" + record("up", upstream.base_url()), workers=2)
         with gateway:
-            id = gateway.process.pid
-            workers = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
+            workers = workers_of(gateway)
             connection = gateway.send(chat("up/m")) if is_busy else None
             if is_busy:
                 assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.process.kill()
             gateway.process.wait(PATIENCE)
-            end = time.monotonic() + 10
-            while any(is_alive(worker) for worker in workers):
-                assert time.monotonic() < end, workers
-                time.sleep(0.05)
+            wait_for_end(workers)
             if connection is not None:
                 connection.close()
         upstream.may_go.set()
     assert len(workers) == 2
+
+
+def workers_of(gateway: Gateway) -> list[str]:
+    id = gateway.process.pid
+    children = Path(f"/proc/{id}/task/{id}/children")
+    return children.read_text(encoding="ascii").split() if children.exists() else []
+
+
+def wait_for_end(processes: list[str]) -> None:
+    end = time.monotonic() + 10
+    while any(is_alive(process) for process in processes):
+        assert time.monotonic() < end, processes
+        time.sleep(0.05)
 
 
 def is_alive(process: str) -> bool:
@@ -184,21 +193,43 @@ def is_alive(process: str) -> bool:
         return False
 
 
+STOPS: dict[str, list[signal.Signals]] = {
+    "SIGTERM": [signal.SIGTERM],
+    "Ctrl-C": [signal.SIGINT],
+    "SIGTERM twice": [signal.SIGTERM, signal.SIGTERM],
+    "SIGTERM, Ctrl-C": [signal.SIGTERM, signal.SIGINT],
+    "kill -9": [signal.SIGKILL],
+}
+
+
+@pytest.mark.parametrize("signals", STOPS.values(), ids=STOPS)
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_runs_after_the_grace_gets_an_error_and_its_row(tmp_path: Path, stream: bool) -> None:  # noqa: FBT001
+def test_what_runs_after_the_grace_gets_an_error_and_its_row(
+    tmp_path: Path,
+    stream: bool,  # noqa: FBT001
+    signals: list[signal.Signals],
+) -> None:
     line = StallAfter(450, "one two three four") if stream else StallAfter(0)
     store = tmp_path / "store.db"
     with FaultyServer(line, repeat=True) as upstream:
-        config = f'[gateway]\ngrace = 1\nstore = "sqlite:{store}"\n' + record("up", upstream.base_url())
+        drain = 60 * (len(signals) - 1)  # only the second signal can end it in time
+        config = f'[gateway]\ngrace = 1\ndrain = {drain}\nstore = "sqlite:{store}"\n'
+        config += record("up", upstream.base_url())
         with Gateway(tmp_path, config) as gateway, gateway.send(chat("up/m", stream=stream)) as connection:
             if stream:
                 while b"one" not in connection.recv(65536):
                     continue
             else:
                 assert upstream.request_received.acquire(timeout=PATIENCE)
-            gateway.process.send_signal(signal.SIGTERM)
+            workers = workers_of(gateway)
+            for number in signals[:-1]:
+                gateway.process.send_signal(number)
+                gateway.wait_until(lambda: gateway.get("/health/ready")[0] == 503)
+            gateway.process.send_signal(signals[-1])
+            connection.settimeout(PATIENCE)
             seen = b"".join(iter(lambda: connection.recv(65536), b""))
-            assert gateway.process.wait(PATIENCE) == 0
+            assert gateway.process.wait(PATIENCE) == (-9 if signal.SIGKILL in signals else 0)
+            wait_for_end(workers)
     assert b"the gateway is stopping" in seen
     assert b" 503 " in seen or stream
     assert b'"failed"' in gateway.log.read_bytes()

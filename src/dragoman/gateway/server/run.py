@@ -1,8 +1,9 @@
 """Runs the gateway on granian: checks the config, starts the workers and forwards signals.
 
-SIGTERM first makes the workers report not ready for `drain` seconds, so that load balancers go elsewhere; then they
-finish what is in progress and stop. SIGHUP reloads the config in every worker. Signals that arrive while a worker is
-being forked are blocked until its event loop runs, or they would be lost.
+SIGTERM first makes the workers report not ready for `drain` seconds (SIGUSR1), so that load balancers go elsewhere.
+Then they stop (SIGUSR2): they finish what is in progress, and end what still runs after `grace` seconds with an error.
+SIGINT, a second SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker. Signals
+that arrive while a worker is being forked are blocked until its event loop runs, or they would be lost.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -110,18 +112,20 @@ def _install_signal_handlers(server: Any, drain: float) -> None:
 
     def signal_workers(number: int) -> None:
         for worker in server.wrks:
-            os.kill(worker.inner.pid, number)
+            with suppress(ProcessLookupError):  # Ctrl-C goes to all processes: this one may have ended
+                os.kill(worker.inner.pid, number)
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def stop_workers() -> None:
+        signal_workers(signal.SIGUSR2)
+        stop()
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
         """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop."""
-        if number != signal.SIGTERM or draining:
-            stop(number, frame)
+        if number != signal.SIGTERM or draining or not drain:
+            stop_workers()
             return
         signal_workers(signal.SIGUSR1)
-        if not drain:
-            stop(number, frame)
-            return
-        draining.append(threading.Timer(drain, stop))
+        draining.append(threading.Timer(drain, stop_workers))
         draining[0].daemon = True
         draining[0].start()
 
@@ -134,7 +138,9 @@ def _install_signal_handlers(server: Any, drain: float) -> None:
         server.signal_handler_interrupt = interrupt
 
 
-_SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
+_SIGNALS = [
+    getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+]
 
 
 def _block_signals_while_forking() -> None:
@@ -167,8 +173,9 @@ def _end_with_parent(parent: int, grace: float) -> None:
     """
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_INTERVAL)
+    os.kill(os.getpid(), signal.SIGUSR2)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(grace)
+    time.sleep(grace + LAST_WORDS)
     os._exit(1)
 
 
@@ -185,6 +192,8 @@ class Worker(Rsgi):
         super().__init__(app)
         self._reloader = Reloader(app, config, os.environ)
         self._background: asyncio.Task[None] | None = None
+        self._grace = self.settings.grace
+        """As at the start: the parent does not wait longer if a reload changes it."""
 
     @property
     def settings(self) -> GatewaySettings:
@@ -195,7 +204,8 @@ class Worker(Rsgi):
         """Called by granian before the first request."""
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
-            loop.add_signal_handler(signal.SIGUSR1, self._stop_later, loop)
+            loop.add_signal_handler(signal.SIGUSR1, self._app.drain)
+            loop.add_signal_handler(signal.SIGUSR2, self._stop, loop)
         # Objects that exist by now stay until the end, so collections skip them.
         gc.collect()
         gc.freeze()
@@ -211,9 +221,10 @@ class Worker(Rsgi):
             self._background.cancel()
         loop.run_until_complete(self._app.close())
 
-    def _stop_later(self, loop: Any) -> None:
+    def _stop(self, loop: Any) -> None:
+        """End what still runs after `grace` seconds. Granian stops taking requests at a signal of its own."""
         self._app.drain()
-        loop.call_later(self.settings.drain + self.settings.grace, self._app.end_requests)
+        loop.call_later(self._grace, self._app.end_requests)
 
     def _check_config(self, loop: Any) -> None:
         self._reloader.check()
