@@ -120,6 +120,7 @@ def test_a_response_is_loaded_with_its_request_id() -> None:
     [
         ({"X-Request-ID": "a", "cf-ray": "b"}, "a"),
         ({"cf-ray": "b", "request-id": "a"}, "a"),
+        ({"x-request-id": "", "request-id": "a"}, "a"),
         ({"x-amzn-RequestId": "a"}, "a"),
         ({"apim-request-id": "a"}, "a"),
         ({"date": "today"}, None),

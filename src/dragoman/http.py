@@ -109,9 +109,9 @@ def provider_headers(head: Head, /) -> tuple[str | None, dict[str, str]]:
     limits: dict[str, str] = {}
     for name, value in head.headers.items():
         lower = name.lower()
-        if "ratelimit" in lower:
+        if "ratelimit" in lower or "rate-limit" in lower:
             limits[lower] = value
-        elif lower in _IS_REQUEST_ID:
+        elif value and lower in _IS_REQUEST_ID:
             ids[lower] = value
     return next((ids[name] for name in _REQUEST_IDS if name in ids), None) if ids else None, limits
 

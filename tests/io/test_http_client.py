@@ -475,16 +475,39 @@ def test_the_head_of_a_stream_that_drips_ends_in_time(way: Way, transport: Trans
 
 def test_the_limit_of_a_head_does_not_limit_the_body(way: Way, transport: Transport) -> None:
     """A pause in the body may be longer than the head may take."""
-    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.3)
-    assert way.send(transport, Send(http(origin), 5.0, head=0.2)).body == b"ab"
-    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.3)
-    assert way.read(transport, Open(http(origin, streamed=True), 0.2, total=5.0))[1] == b"ab"
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.7)
+    assert way.send(transport, Send(http(origin), 5.0, head=0.5)).body == b"ab"
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.7)
+    assert way.read(transport, Open(http(origin, streamed=True), 0.5, total=5.0))[1] == b"ab"
 
 
 def test_the_limit_of_a_call_limits_connecting_too(way: Way, transport: Transport) -> None:
     with FullListener() as listener:
-        took = soonest(lambda: way.send(transport, Send(http(listener.origin), 0.2, 10.0)), TimedOut, most=0.3)
+        took = soonest(lambda: way.send(transport, Send(http(listener.origin), 0.2, 10.0)), ConnectTimeout, most=0.3)
     assert 0.19 <= took <= 0.3
+
+
+def test_a_head_that_drips_ends_in_time_in_a_transport_that_wraps_another() -> None:
+    class Wrapper(httpx.BaseTransport):
+        """As those for retries, caches and logs."""
+
+        def __init__(self) -> None:
+            self._inner = httpx.HTTPTransport()
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            return self._inner.handle_request(request)
+
+        def close(self) -> None:
+            self._inner.close()
+
+    with httpx.Client(transport=Wrapper(), trust_env=False) as client:
+        transport = make_transport(client)
+
+        def call() -> None:
+            origin, _ = drip(DRIPPING, every=0.005)
+            transport.send(Send(http(origin), 0.2))
+
+        assert 0.19 <= soonest(call, ReadTimeout, most=0.3) <= 0.3
 
 
 def test_headers_are_read_as_latin_1(way: Way, transport: Transport) -> None:
@@ -1021,3 +1044,14 @@ def test_reading_after_closing_is_a_reset(pooled: Transport) -> None:
         exchange.handle.close()
         with pytest.raises(Reset):
             exchange.handle.read(None)
+
+
+def test_an_interrupt_inside_the_parser_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """httptools replaces every exception of its callbacks."""
+
+    def interrupt(_parser: http1.ResponseParser, _name: bytes, _value: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(http1.ResponseParser, "on_header", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        http1.ResponseParser().feed(b"HTTP/1.1 200 OK\r\na: b\r\n\r\n")

@@ -176,7 +176,9 @@ class ResponseParser:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
-            raise cause if isinstance(cause, DragomanError) else Malformed(f"not HTTP: {error}") from error
+            if isinstance(cause, DragomanError) or not isinstance(cause, Exception | None):
+                raise cause from error  # Ctrl-C may arrive in a callback of the parser
+            raise Malformed(f"not HTTP: {error}") from error
         except httptools.HttpParserUpgrade as error:
             raise Malformed("the server switched to another protocol") from error
         except httptools.HttpParserError as error:

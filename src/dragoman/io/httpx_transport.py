@@ -8,7 +8,7 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -68,9 +68,12 @@ class HttpxTransport:
         """Send a request and read the whole answer."""
         body = BodyBuffer(effect)
         has_head = False
+        progress = _Progress()
         try:
             async with asyncio.timeout(effect.timeout):
-                exchange = await self.aopen(Open(effect.request, effect.head, effect.connect, total=effect.timeout))
+                exchange = await self._aopen(
+                    Open(effect.request, effect.head, effect.connect, total=effect.timeout), progress
+                )
                 has_head = True
                 try:
                     while data := await exchange.handle.aread(None):
@@ -79,23 +82,26 @@ class HttpxTransport:
                     await exchange.handle.aclose()
         except TimeoutError as error:
             late = "no complete answer in time" if has_head else "no answer in time"
-            raise translate(error, effect.request, late) from error
+            raise translate(progress.explain(error), effect.request, late) from error
         return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
         client = self._blocking_client()
         guard = _Guard(client, effect.stopper)
+        progress = _Progress()
         response = None
         try:
             request = guard.request = _build(client, effect)
+            request.extensions["trace"] = progress.trace
             with guard.until(_moment(_shortest(effect.timeout, effect.total))):
                 response = guard.response = client.send(request, stream=True, follow_redirects=False)
                 _limit_reads(request, effect)
         except _UNSENDABLE:
             response = None
         except _FAULTS as error:
-            raise translate(TimeoutError() if guard.is_over else error, effect.request, "no answer in time") from error
+            fault = progress.explain(TimeoutError() if guard.is_over else error)
+            raise translate(fault, effect.request, "no answer in time") from error
         finally:
             if response is None:
                 guard.close()
@@ -106,17 +112,21 @@ class HttpxTransport:
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
+        return await self._aopen(effect, _Progress())
+
+    async def _aopen(self, effect: Open, progress: "_Progress") -> Exchange:
         client = self._async_client()
         ends = _moment(effect.total)
         try:
             async with asyncio.timeout(_shortest(effect.timeout, effect.total)):
                 request = _build(client, effect)
+                request.extensions["trace"] = progress.atrace
                 response = await client.send(request, stream=True, follow_redirects=False)
                 _limit_reads(request, effect)
         except _UNSENDABLE:
             response = None
         except _FAULTS as error:
-            raise translate(error, effect.request, "no answer in time") from error
+            raise translate(progress.explain(error), effect.request, "no answer in time") from error
         if response is None:
             raise unsendable(effect.request)
         return Exchange(_head(response), _AsyncHandle(response, effect.request, ends))
@@ -185,6 +195,28 @@ class _AsyncHandle:
 
     async def aclose(self) -> None:
         await self._response.aclose()
+
+
+class _Progress:
+    """Whether a request still waits for its connection: a time limit that ends then is one of the connection."""
+
+    def __init__(self) -> None:
+        self._is_connecting = False
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore. A CONNECT goes to a proxy."""
+        if event == "connection.connect_tcp.started":
+            self._is_connecting = True
+        elif event.endswith(".send_request_headers.started") and info["request"].method != b"CONNECT":
+            self._is_connecting = False
+
+    async def atrace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take an event of httpcore, in an async client."""
+        self.trace(event, info)
+
+    def explain(self, error: Exception) -> Exception:
+        """The error, or ConnectTimeout for a time limit of ours that ended before there was a connection."""
+        return httpx.ConnectTimeout("") if self._is_connecting and isinstance(error, TimeoutError) else error
 
 
 class _Guard:
@@ -265,8 +297,8 @@ def _network_stream(client: httpx.Client, request: httpx.Request, response: http
     if response is not None:
         return None if response.http_version == "HTTP/2" else response.extensions.get("network_stream")
     find: Callable[[httpx.URL], object] | None = getattr(client, "_transport_for_url", None)
-    pool = None if find is None else getattr(find(request.url), "_pool", None)
-    for entry in list(getattr(pool, "_requests", ())):
+    pools = () if find is None else _pools(find(request.url))
+    for entry in [entry for pool in pools for entry in getattr(pool, "_requests", ())]:
         if entry.request.extensions is request.extensions:
             connection = entry.connection
             while connection is not None and not hasattr(connection, "_network_stream"):
@@ -274,6 +306,16 @@ def _network_stream(client: httpx.Client, request: httpx.Request, response: http
             if type(connection).__name__ == "HTTP11Connection":
                 return getattr(connection, "_network_stream", None)
     return None
+
+
+def _pools(transport: object, depth: int = 5) -> Iterator[object]:
+    """The pool of a transport, or of the transports that it wraps: for retries, a cache, a log."""
+    if (pool := getattr(transport, "_pool", None)) is not None:
+        yield pool
+    elif depth:
+        for value in list(getattr(transport, "__dict__", {}).values()):
+            if isinstance(value, httpx.BaseTransport):
+                yield from _pools(value, depth - 1)
 
 
 def _moment(seconds: float | None) -> float | None:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidRequest, SetupError
+from dragoman.types.base import is_list
 from dragoman.types.checks import is_encodable, is_mapping, shown
 
 WRONG = object()
@@ -159,7 +160,7 @@ def _list(hint: Any) -> FieldKind:
     item = kind_of(get_args(hint)[0])
 
     def read(value: Any) -> Any:
-        items = cast("list[Any]", value) if isinstance(value, list) else [WRONG]
+        items = value if is_list(value) else [WRONG]
         return WRONG if any(each is WRONG or item.read(each) is WRONG for each in items) else items
 
     return FieldKind(f"a list of {_plural(item)}", read)

@@ -16,7 +16,7 @@ from dragoman.gateway.server.response import GatewayResponse
 from dragoman.gateway.server.websocket import SocketSession
 from dragoman.http import HttpRequest
 
-WATCH_DELAY = 0.05
+WATCH_DELAY = 0.02
 """Seconds before we watch for the client to disconnect: most requests are faster, and do not pay for it."""
 
 SMALL_BODY = 64 * 1024
