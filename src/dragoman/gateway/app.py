@@ -256,6 +256,8 @@ class App:
             notices=context.notices + lost,
         )
         not_stored = await context.store_conversation(response) if context.is_stored else ()
+        if not_stored:
+            response = replace(response, notices=(*response.notices, *not_stored))
         http_response = wire.server.encode_body(response, context.request)
         notices = (*lost, *not_stored)
         return with_headers(http_response, [*context.response_headers(response.target, notices), *record.limit_headers])

@@ -38,6 +38,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Finish, JsonObject, Message, Notice, Request, Response, Tool, Usage, dump
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
+from dragoman.wires.common.notices import NOT_STORED_REASON
 from dragoman.wires.common.server_endpoints import StoredConversations, StoredResponse, StoredResponseQuery
 from dragoman.wires.native.schema import NAME as NATIVE
 
@@ -336,13 +337,13 @@ class RequestContext:
                 foreign = [item_id for item in items if hooks.response_of(item_id := str(item.get("id"))) is None]
                 await runtime.responses.save(self.owner, id, stored, items=foreign)
             except StoreDown:
-                why = "the store is down, so the response is not stored"
+                why = f"{NOT_STORED_REASON}the store is down"
                 notices += (Notice(kind="dropped", what="store", why=why),)
         if query.item_list is not None:
             try:
                 await runtime.item_lists.append(self.owner, query.item_list, [*self._own_items, *items])
             except (StoreDown, NotStored, InvalidRequest) as error:
-                notices += (Notice(kind="dropped", what="conversation", why=f"not stored: {error}"),)
+                notices += (Notice(kind="dropped", what="conversation", why=f"{NOT_STORED_REASON}{error}"),)
         return notices
 
     async def keep_state(self, tagger: AnswerTagger, /, *, is_finished: bool) -> tuple[Notice, ...]:

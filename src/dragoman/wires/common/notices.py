@@ -1,7 +1,29 @@
-"""Collects the notices of one encoded request."""
+"""Collects the notices of one encoded request, and writes notices into answers."""
+
+from collections.abc import Iterable
 
 from dragoman.errors import Unsupported
-from dragoman.types import Notice, NoticeKind
+from dragoman.types import JsonObject, Notice, NoticeKind
+
+NOT_STORED_REASON = "not stored: "
+"""How the reason starts if an answer, or the conversation it belongs to, could not be stored."""
+
+
+def encode_notices(notices: Iterable[Notice], /) -> JsonObject:
+    """The member `notices` of an answer, if there are any.
+
+    >>> encode_notices([Notice(kind="dropped", what="store", why="not stored: the store is down")])
+    {'notices': [{'kind': 'dropped', 'what': 'store', 'why': 'not stored: the store is down'}]}
+    """
+    encoded = [{"kind": notice.kind, "what": notice.what, "why": notice.why} for notice in notices]
+    return {"notices": encoded} if encoded else {}
+
+
+def encode_not_stored(notices: Iterable[Notice], /) -> JsonObject:
+    """The members of an answer that say what of it is not stored: a stream learns it after its headers."""
+    lost = [notice for notice in notices if notice.why.startswith(NOT_STORED_REASON)]
+    store = {"store": False} if any(notice.what == "store" for notice in lost) else {}
+    return {**store, **encode_notices(lost)}
 
 
 class NoticeCollector:

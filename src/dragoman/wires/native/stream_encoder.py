@@ -1,16 +1,16 @@
 """Encodes answers and errors of the native protocol, streamed or whole."""
 
 import re
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderError, RequestError, Unsupported
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
-from dragoman.types import Attempt, Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
+from dragoman.types import Attempt, Finish, JsonObject, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wires.common.errors import URL_PATTERN, is_out_of_credit
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.notices import encode_notices
 from dragoman.wires.native.parts import encode_assistant, encode_call, encode_part
 from dragoman.wires.native.problems import InvalidNativeRequest
 from dragoman.wires.native.schema import ERRORS, ERRORS_BY_STATUS, INTERNAL, NO_CREDIT, NativeErrorCode, write_usage
@@ -26,16 +26,11 @@ def encode_answer(response: Response) -> JsonObject:
     """The body of a whole answer."""
     choice = {"index": 0, "message": encode_assistant(response.message.parts, {}), **_end(response.finish)}
     head = {"id": response.id, "object": "chat.completion", "created": response.created, "model": response.model}
-    return {**head, "choices": [choice], "usage": write_usage(response.usage), **_notices(response.notices)}
+    return {**head, "choices": [choice], "usage": write_usage(response.usage), **encode_notices(response.notices)}
 
 
 def _end(finish: Finish) -> JsonObject:
     return {"finish_reason": finish.reason, **without_none({"finish_raw": finish.raw})}
-
-
-def _notices(notices: Iterable[Notice]) -> JsonObject:
-    encoded = [{"kind": notice.kind, "what": notice.what, "why": notice.why} for notice in notices]
-    return {"notices": encoded} if encoded else {}
 
 
 class NativeStreamEncoder:
@@ -68,7 +63,7 @@ class NativeStreamEncoder:
                 self._head |= {"created": event.created, "model": event.model}
                 return self._chunk({"role": "assistant"})
             case Finished():
-                last = {"usage": write_usage(event.usage), **_notices(event.notices)}
+                last = {"usage": write_usage(event.usage), **encode_notices(event.notices)}
                 return self._chunk({}, _end(event.finish), last) + encode_sse(b"[DONE]")
             case CallDelta() | Ping():
                 return b": ping\n\n"

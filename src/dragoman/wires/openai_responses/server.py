@@ -33,6 +33,7 @@ from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.notices import encode_not_stored
 from dragoman.wires.common.options import EFFORTS
 from dragoman.wires.common.request_body import (
     check_bounds,
@@ -161,7 +162,7 @@ class OpenAIResponsesServer:
         echo = {} if request is None else wire_extra(request.extra, ECHO)
         tier = response.service_tier
         body = encode_final_response(head, echo, output, response.finish, response.usage, tier)
-        return HttpResponse(body=encode_json(body))
+        return HttpResponse(body=encode_json(body | encode_not_stored(response.notices)))
 
     def supports_part(self, part: Part, /) -> bool:
         return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
