@@ -27,6 +27,12 @@ ATTACKS: dict[str, dict[str, Any]] = {
     "doubled by names": {"type": "object", "properties": {"x": {"$ref": "#a0"}}, "$defs": NAMED},
     "doubled with a choice": {"anyOf": [{"$ref": "#/$defs/d0"}, {"type": "string"}], "$defs": DOUBLED},
     "doubled with an enum": {"enum": [1, 2], "allOf": [{"$ref": "#/$defs/d0"}], "$defs": DOUBLED},
+    "doubled, with unevaluated properties": {
+        "type": "object",
+        "unevaluatedProperties": False,
+        "anyOf": [{"$ref": "#/$defs/d0"}],
+        "$defs": {**DOUBLED, "d40": {}},
+    },
     "growing": {"$ref": "#/$defs/g", "$defs": {"g": GROWING}},
     "50 000 properties": {"type": "object", "properties": MANY, "required": [*MANY]},
     "4 000 properties": {"type": "object", "properties": SOME, "required": [*SOME]},

@@ -1,12 +1,14 @@
 """What the validation of a value may cost is known before it starts."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.schema import limits
-from dragoman.schema.limits import check_size, check_steps
+from dragoman.schema.limits import check_expansion, check_size, check_steps
 
 
 def test_the_values_of_a_schema_are_counted() -> None:
@@ -16,6 +18,13 @@ def test_the_values_of_a_schema_are_counted() -> None:
 def test_a_long_pattern_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="a pattern must have at most"):
         check_size({"properties": {"a": {"pattern": "a" * (limits.MAX_PATTERN + 1)}}})
+
+
+def test_a_long_pattern_of_names_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="a pattern must have at most"):
+        check_size({"patternProperties": {"a" * (limits.MAX_PATTERN + 1): True}})
+    check_size({"patternProperties": {"a": True}})
+    check_size({"patternProperties": 3, "pattern": 3})
 
 
 LOOP: dict[str, Any] = {"$ref": "#"}
@@ -58,3 +67,74 @@ def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch, schema: dic
     monkeypatch.setattr(limits, "MAX_STEPS", 1000)
     with pytest.raises(InvalidRequest, match="must be checked in at most 1000 steps"):
         check_steps([[number] for number in range(50)], schema)
+
+
+# What the compilation of a schema costs ------------------------------------------------------------------------------
+
+UNEVALUATED: dict[str, Any] = {"unevaluatedProperties": False}
+
+
+def levels(count: int, level: Callable[[dict[str, Any]], dict[str, Any]], **root: Any) -> dict[str, Any]:
+    """A schema of many levels; `level` makes one that refers to the next."""
+    schemas = {f"d{n}": level({"$ref": f"#/$defs/d{n + 1}"}) for n in range(count)}
+    return {**root, "allOf": [{"$ref": "#/$defs/d0"}], "$defs": {**schemas, f"d{count}": {}}}
+
+
+def nested(count: int) -> dict[str, Any]:
+    """`if` in `if`, each next to a keyword for what the others did not look at."""
+    schema: dict[str, Any] = {}
+    for _ in range(count):
+        schema = {"unevaluatedItems": False, "if": schema, "then": {}}
+    return schema
+
+
+def circle(count: int) -> dict[str, Any]:
+    """Each schema refers to all others."""
+    refs = [{"$ref": f"#/$defs/d{n}"} for n in range(count)]
+    return {**UNEVALUATED, "$ref": "#/$defs/d0", "$defs": {f"d{n}": {"anyOf": refs} for n in range(count)}}
+
+
+TOO_LARGE = [
+    pytest.param(levels(40, lambda ref: {"allOf": [ref, ref]}, **UNEVALUATED), id="allOf"),
+    pytest.param(levels(40, lambda ref: {"anyOf": [ref, ref]}, **UNEVALUATED), id="anyOf"),
+    pytest.param(levels(40, lambda ref: {"oneOf": [ref, ref]}, unevaluatedItems=False), id="oneOf, items"),
+    pytest.param(levels(40, lambda ref: {"if": {}, "then": ref, "else": ref}, **UNEVALUATED), id="then and else"),
+    pytest.param(levels(40, lambda ref: {"dependentSchemas": {"a": ref, "b": ref}}, **UNEVALUATED), id="dependent"),
+    pytest.param(nested(40), id="if in if"),
+    pytest.param(circle(40), id="a circle"),
+    pytest.param(
+        {**UNEVALUATED, "allOf": 1500 * [{"$ref": "#/$defs/a"}], "$defs": {"a": {"anyOf": 1500 * [True]}}},
+        id="many members, many times",
+    ),
+    pytest.param(
+        {
+            **UNEVALUATED,
+            "allOf": 1500 * [{"$ref": "#/$defs/a"}],
+            "$defs": {"a": {"properties": {f"p{n}": True for n in range(1500)}}},
+        },
+        id="many names, many times",
+    ),
+]
+
+
+@pytest.mark.parametrize("schema", TOO_LARGE)
+def test_a_schema_that_compiles_too_long_is_refused(schema: dict[str, Any]) -> None:
+    started = time.process_time()
+    with pytest.raises(InvalidRequest, match="must look at 10000 subschemas or fewer, got more"):
+        check_expansion(schema)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(levels(40, lambda ref: {"anyOf": [ref, ref]}), id="nothing unevaluated"),
+        pytest.param(levels(8, lambda ref: {"anyOf": [ref, ref]}, **UNEVALUATED), id="few levels"),
+        pytest.param(levels(900, lambda ref: {"allOf": [ref]}, **UNEVALUATED), id="many levels, one way"),
+        pytest.param(levels(40, lambda ref: {"properties": {"a": ref, "b": ref}}, **UNEVALUATED), id="properties"),
+        pytest.param({**UNEVALUATED, "$ref": "#", "if": True, "properties": 3, "anyOf": 3}, id="itself"),
+        pytest.param({**UNEVALUATED, "$ref": "#name", "$defs": {"a": {"$anchor": "name"}}}, id="a name"),
+    ],
+)
+def test_schemas_that_compile_fast_pass(schema: dict[str, Any]) -> None:
+    check_expansion(schema)

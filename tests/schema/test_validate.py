@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.schema import validate as module
-from dragoman.schema.validate import validate
+from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject
 
 
@@ -72,3 +72,24 @@ def test_a_file_that_is_there_is_not_read(tmp_path: Any) -> None:
 def test_the_validator_is_imported_at_first_use() -> None:
     code = "import sys, dragoman.schema.validate; sys.exit('jsonschema_rs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def doubled(levels: int) -> JsonObject:
+    """A schema that takes time to compile, twice as much for each level."""
+    schemas = {f"d{n}": {"anyOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(levels)}
+    reached = {"properties": {"a": {"unevaluatedProperties": False, "$ref": "#/$defs/d0"}}}
+    return {**reached, "$defs": {**schemas, f"d{levels}": {}}}
+
+
+def test_a_schema_that_compiles_too_long_is_not_compiled() -> None:
+    with pytest.raises(InvalidRequest, match="unevaluatedProperties and unevaluatedItems must look at"):
+        validate(1, doubled(40))
+    assert "must look at 10000 subschemas or fewer" in (schema_error(doubled(40)) or "")
+    assert validate({"a": {"b": 1}}, doubled(4)) == (
+        "$.a: Unevaluated properties are not allowed ('b' was unexpected)",
+    )
+
+
+def test_the_size_of_a_schema_is_checked_before_it_is_compiled() -> None:
+    assert schema_error({"pattern": "a" * 10_001}) == "a pattern must have at most 10000 characters, got 10001"
+    assert "at most 20000 values" in (schema_error({"enum": list(range(30_000))}) or "")

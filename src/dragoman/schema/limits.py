@@ -3,6 +3,8 @@
 `check_size` bounds what is linear in the schema. `check_steps` bounds the validation of a value: it counts how often a
 validator looks at a subschema, without doing it. A subschema that is reached several times for the same value (through
 `$ref`) is counted once and multiplied, so that counting is cheap even if validating would take years.
+`check_expansion` bounds the compilation: for `unevaluatedProperties` and `unevaluatedItems`, jsonschema-rs (0.60)
+compiles each subschema of the same value again for each way that leads to it.
 """
 
 from collections.abc import Iterator
@@ -18,10 +20,16 @@ MAX_PATTERN = 10_000
 """Characters of a `pattern`."""
 MAX_STEPS = 200_000
 """Subschemas that the validation of one value may look at."""
+MAX_EXPANSION = 10_000
+"""Subschemas that all `unevaluatedProperties` and `unevaluatedItems` of one schema may look at."""
+_NAMES_PER_STEP = 8
+"""Names of properties, or members of a list, that cost as much as one subschema."""
+_UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 _REFS = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
 _SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
 _SAME_VALUE = ("not", "if", "then", "else")
+_NAMED_PROPERTIES = ("properties", "patternProperties")
 _EACH_ITEM = ("items", "contains", "additionalItems", "unevaluatedItems")
 _EACH_PROPERTY = ("additionalProperties", "unevaluatedProperties", "propertyNames")
 
@@ -38,9 +46,10 @@ def check_size(schema: JsonObject, /) -> int:
     while open_values:
         value = open_values.pop()
         if is_object(value):
-            pattern = value.get("pattern")
-            if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
-                raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
+            patterns = value.get("patternProperties")
+            for pattern in (value.get("pattern"), *(patterns if is_object(patterns) else ())):
+                if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
+                    raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
             children: list[object] = [*value.values()]
         elif is_list(value):
             children = value
@@ -63,6 +72,22 @@ def check_steps(value: object, schema: JsonObject, /) -> None:
     """
     if _StepCounter(schema).count(value, schema) > MAX_STEPS:
         raise _too_many_steps()
+
+
+def check_expansion(schema: JsonObject, /) -> None:
+    """Raise InvalidRequest if `unevaluatedProperties` or `unevaluatedItems` make the schema too large to be compiled.
+
+    >>> doubled = {f"d{n}": {"anyOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}
+    >>> check_expansion({"$ref": "#/$defs/d0", "unevaluatedItems": False, "$defs": doubled})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    dragoman.errors.InvalidRequest: unevaluatedProperties and unevaluatedItems must look at 10000 ...
+    """
+    counter: _StepCounter | None = None
+    remaining = MAX_EXPANSION
+    for node in _objects(schema):
+        if node.keys() & _UNEVALUATED:
+            counter = counter or _StepCounter(schema)
+            remaining = counter.expand(node, remaining)
 
 
 def _too_many_steps() -> InvalidRequest:
@@ -90,16 +115,47 @@ class _StepCounter:
         self._counts[pair] = steps
         return steps
 
-    def _children(self, value: object, schema: JsonObject) -> Iterator[tuple[object, object]]:
+    def expand(self, schema: JsonObject, remaining: int) -> int:
+        """Follow every way to a subschema of the same value; returns what remains of the steps."""
+        path: set[int] = set()
+        """The subschemas on the way to this one: none is followed inside itself."""
+        # A schema is at the end of the list twice: above its children to enter it, and below them to leave it.
+        open_schemas: list[tuple[JsonObject, bool]] = [(schema, True)]
+        while open_schemas:
+            node, is_entry = open_schemas.pop()
+            if not is_entry:
+                path.discard(id(node))
+                continue
+            children = [*self._same_value(node), *_dependent(node)]
+            if node.keys() & _UNEVALUATED and "if" in node:
+                children.append(node["if"])  # it is validated once more, to know which of `then` and `else` counts
+            names = sum(len(each) for key in _NAMED_PROPERTIES if is_object(each := node.get(key)))
+            remaining -= 1 + (len(children) + names) // _NAMES_PER_STEP
+            if remaining < 0:
+                raise InvalidRequest(
+                    f"unevaluatedProperties and unevaluatedItems must look at {MAX_EXPANSION} subschemas or fewer, "
+                    "got more; make the schema simpler"
+                )
+            if id(node) in path:
+                continue
+            path.add(id(node))
+            open_schemas.append((node, False))
+            open_schemas += ((child, True) for child in children if is_object(child))
+        return remaining
+
+    def _same_value(self, schema: JsonObject) -> Iterator[object]:
         for keyword in _REFS:
             if isinstance(ref := schema.get(keyword), str):
-                yield from ((value, target) for target in self._targets(unquote(ref)))
+                yield from self._targets(unquote(ref))
         for keyword in _SAME_VALUE_LISTS:
-            for member in schema[keyword] if is_list(schema.get(keyword)) else ():
-                yield value, member
+            if is_list(members := schema.get(keyword)):
+                yield from members
         for keyword in _SAME_VALUE:
             if keyword in schema:
-                yield value, schema[keyword]
+                yield schema[keyword]
+
+    def _children(self, value: object, schema: JsonObject) -> Iterator[tuple[object, object]]:
+        yield from ((value, child) for child in self._same_value(schema))
         if is_object(value):
             yield from self._object_children(value, schema)
         elif is_list(value):
@@ -120,10 +176,7 @@ class _StepCounter:
         for keyword in _EACH_PROPERTY:
             if keyword in schema:
                 yield from ((each, schema[keyword]) for each in value.values())
-        for keyword in ("dependentSchemas", "dependencies"):
-            dependent = schema.get(keyword)
-            for item in dependent.values() if is_object(dependent) else ():
-                yield value, item
+        yield from ((value, item) for item in _dependent(schema))
 
     def _targets(self, ref: str) -> list[object]:
         """What a reference may mean: a pointer is one schema; a name counts as all schemas that have a name."""
@@ -134,6 +187,12 @@ class _StepCounter:
         if self._named is None:
             self._named = [node for node in _objects(self._root) if node is self._root or node.keys() & _NAMES]
         return [resolve_pointer(node, f"#{fragment}") if is_pointer else node for node in self._named]
+
+
+def _dependent(schema: JsonObject) -> Iterator[object]:
+    for keyword in ("dependentSchemas", "dependencies"):
+        if is_object(dependent := schema.get(keyword)):
+            yield from dependent.values()
 
 
 def _objects(root: JsonObject) -> Iterator[JsonObject]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.limits import check_steps
+from dragoman.schema.limits import check_expansion, check_size, check_steps
 from dragoman.types import JsonObject
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
     import jsonschema_rs
 
     check_steps(value, schema)
+    check_expansion(schema)
     try:
         validator = jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_pattern_options())
     except ValueError as error:
@@ -38,13 +39,18 @@ def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
 
 
 def schema_error(schema: JsonObject, /) -> str | None:
-    """Why a schema is not valid JSON Schema (draft 2020-12), or None if it is. No `$ref` is fetched.
+    """Why a schema is not valid JSON Schema (draft 2020-12) or too large; None if it is neither. No `$ref` is fetched.
 
     >>> schema_error({"required": 3})
     'required: 3 is not of type "array"'
     """
     import jsonschema_rs
 
+    try:
+        check_size(schema)
+        check_expansion(schema)
+    except InvalidRequest as error:
+        return error.message
     try:
         jsonschema_rs.Draft202012Validator(schema, retriever=_refuse, pattern_options=_pattern_options())
     except ValueError as error:

@@ -175,6 +175,15 @@ def test_a_schema_must_be_one() -> None:
     assert problems(schema={"type": "objekt"}) == [("schema", "invalid_schema")]
 
 
+def test_a_schema_must_not_take_long_to_compile() -> None:
+    schemas = {f"d{n}": {"anyOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}
+    large = {"unevaluatedProperties": False, "$ref": "#/$defs/d0", "$defs": {**schemas, "d40": {}}}
+    assert problems(schema=large) == [("schema", "invalid_schema")]
+    assert problems(schema={"pattern": "a" * 10_001}) == [("schema", "invalid_schema")]
+    tools = [tool(parameters={"type": "object", **large})]
+    assert problems(tools=tools) == [("tools[0].function.parameters", "invalid_schema")]
+
+
 @pytest.mark.parametrize(
     ("tools", "place", "code"),
     [

@@ -262,7 +262,8 @@ def find_tags(dialect: str, message: Message, /) -> list[FoundPart] | None:
     elif dialect == NATIVE:
         parts = [_next_to_state(part) for part in message.parts]
     elif dialect == CHAT:
-        parts = [_in_chat(part, message.thinking) for part in message.parts]
+        reasoning = message.thinking
+        parts = [_in_chat(part, reasoning) for part in message.parts]
     else:
         return None
     if not any(found.tags for found in parts):
