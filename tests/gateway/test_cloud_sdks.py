@@ -134,6 +134,13 @@ def test_tools_over_two_turns(sdk: Sdk, upstream: FaultyServer) -> None:
     assert sdk.talk("tools", "up") == ("tide", {"place": "Kiel"}, "It turns at six.")
 
 
+def test_a_model_with_a_slash(sdk: Sdk) -> None:
+    assert sdk.talk("ask", "demo/any").startswith("Hello!")
+    seen: list[str] = []
+    sdk.stream("demo/any", seen)
+    assert "".join(seen).startswith("Hello!")
+
+
 def test_an_unknown_model_is_the_error_of_the_package(sdk: Sdk) -> None:
     with pytest.raises(sdk.errors) as caught:
         sdk.talk("ask", "nothing")
@@ -190,6 +197,7 @@ def test_an_unknown_key_is_refused(gateway: Gateway) -> None:
 # What an engineer does with boto3 -------------------------------------------------------------------------------------
 
 TOOLS = {"tools": [{"toolSpec": {"name": "tide", "inputSchema": {"json": {"type": "object"}}}}]}
+ASK_PLAIN: dict[str, Any] = {"role": "user", "content": "hello"}
 ASK: dict[str, Any] = {"role": "user", "content": [{"text": "hello"}]}
 
 
@@ -303,6 +311,57 @@ def test_clients_of_clouds_list_models_and_embed(gateway: Gateway) -> None:
     assert "fast" in [model.id for model in azure.models.list()]
     (embedding,) = google_client.models.embed_content(model="fast", contents="hello").embeddings
     assert embedding.values == azure.embeddings.create(model="fast", input="hello").data[0].embedding
+
+
+def test_vertex_serves_models_of_other_publishers(gateway: Gateway) -> None:
+    client = VertexGemini(gateway.url, is_async=False).client()
+    assert client.models.count_tokens(model="demo/any", contents="hello").total_tokens > 0
+    assert client.models.get(model="demo/any").name == "publishers/google/models/demo/any"
+    (expected,) = client.models.embed_content(model="fast", contents="hello", config=SIZE).embeddings
+    (embedding,) = client.models.embed_content(model="demo/any", contents="hello", config=SIZE).embeddings
+    assert embedding.values == expected.values
+    assert len(embedding.values) == 4
+
+
+SIZE = {"output_dimensionality": 4}
+
+
+def test_embed_content_of_vertex(gateway: Gateway) -> None:
+    client = VertexGemini(gateway.url, is_async=False).client()
+    (expected,) = client.models.embed_content(model="fast", contents="hello", config=SIZE).embeddings
+    (embedding,) = client.models.embed_content(model="demo/maas", contents="hello", config=SIZE).embeddings
+    assert embedding.values == expected.values
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_the_openai_package_for_vertex(gateway: Gateway, version: str) -> None:
+    url = f"{gateway.url}/{version}/projects/p/locations/global/endpoints/openapi"
+    client = openai.OpenAI(base_url=url, api_key=KEY, max_retries=0)
+    messages = [{"role": "user", "content": "hello"}]
+    for model in ("fast", "demo/any"):
+        answer = client.chat.completions.create(model=model, messages=messages)
+        assert answer.choices[0].message.content.startswith("Hello!")
+    chunks = list(client.chat.completions.create(model="fast", messages=messages, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices).startswith("Hello!")
+    assert "fast" in [model.id for model in client.models.list()]
+
+
+PLACE = "/v1/projects/p/locations/global/publishers"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{PLACE}/anthropic/models/nothing:rawPredict", {"max_tokens": 9, "messages": [ASK_PLAIN]}),
+        ("/model/nothing/invoke", {"max_tokens": 9, "messages": [ASK_PLAIN]}),
+        ("/openai/deployments/nothing/chat/completions?api-version=1", {"messages": [ASK_PLAIN]}),
+        ("/openai/deployments/nothing/embeddings?api-version=1", {"input": "a"}),
+        (f"{PLACE}/google/models/nothing:generateContent", {"contents": [{"parts": [{"text": "a"}]}]}),
+    ],
+)
+def test_the_model_of_the_path_wins(gateway: Gateway, path: str, body: dict[str, Any]) -> None:
+    status, _, text = gateway.post(path, {"model": "fast", **body}, authorization=f"Bearer {KEY}")
+    assert (status, b"nothing" in text) == (404, True)
 
 
 def test_a_deployment_of_azure_with_a_token(gateway: Gateway) -> None:

@@ -463,7 +463,7 @@ def test_old_clients_of_ollama_embed_one_text() -> None:
 
 # Clouds ---------------------------------------------------------------------------------------------------------------
 
-CLOUD = "/v1beta1/projects/{project}/locations/{location}/publishers/google/models"
+CLOUD = "/v1beta1/projects/{project}/locations/{location}/publishers/{publisher}/models"
 
 
 @pytest.mark.parametrize(
@@ -505,7 +505,10 @@ def test_vertex_lists_models() -> None:
     path = "/v1beta1/publishers/google/models"
     names = [{"name": f"publishers/google/models/{id}", "launchStage": "GA"} for id in ("demo/any", "fast")]
     assert encoded("google", "GET", path, ListModels(), MODELS) == {"publisherModels": names}
-    assert encoded("google", "GET", f"{path}/{{model}}", ShowModel("fast"), MODELS[1]) == names[1]
+    show = "/v1beta1/publishers/{publisher}/models/{model}"
+    assert decoded("google", "GET", show, None, f"{path}/fast") == ShowModel("fast")
+    assert decoded("google", "GET", show, None, "/v1beta1/publishers/demo/models/any") == ShowModel("demo/any")
+    assert encoded("google", "GET", show, ShowModel("fast"), MODELS[1]) == names[1]
 
 
 def test_vertex_embeds() -> None:
@@ -516,6 +519,25 @@ def test_vertex_embeds() -> None:
     answer = encoded("google", "POST", path, Embed("e", ("a",)), VECTORS)
     assert answer["predictions"][0]["embeddings"]["values"] == [0.5, -1.0]
     assert answer["predictions"][0]["embeddings"]["statistics"] == {"token_count": 3, "truncated": False}
+
+
+def test_newer_models_of_vertex_embed() -> None:
+    path, at = (
+        f"{CLOUD}/{{model}}:embedContent",
+        "/v1beta1/projects/p/locations/l/publishers/demo/models/e:embedContent",
+    )
+    content = {"role": "user", "parts": [{"text": "a"}]}
+    body = {"content": content, "embedContentConfig": {"outputDimensionality": 2, "taskType": "x"}}
+    assert decoded("google", "POST", path, body, at) == Embed("demo/e", ("a",), 2, ignored_fields=("taskType",))
+    assert decoded("google", "POST", path, {"content": content, "embedContentConfig": 1}, at) == Embed("demo/e", ("a",))
+    vectors = Embeddings(vectors=((0.5, -1.0),), usage=Usage(input=3))
+    expected = {"embedding": {"values": [0.5, -1.0]}}
+    assert encoded("google", "POST", path, Embed("e", ("a",)), vectors) == {
+        **expected,
+        "usageMetadata": {"promptTokenCount": 3},
+    }
+    unknown = Embeddings(vectors=((0.5, -1.0),), usage=Usage(source="unknown"))
+    assert encoded("google", "POST", path, Embed("e", ("a",)), unknown) == expected
 
 
 SIZES: list[Any] = [0, -1, "2", []]

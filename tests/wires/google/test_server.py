@@ -115,6 +115,13 @@ def test_the_form_of_the_stream_is_in_the_query(query: str, extra: JsonObject) -
     assert decode({}, f"/v1beta/models/g:streamGenerateContent{query}")[1].extra == extra
 
 
+@pytest.mark.parametrize(("publisher", "model"), [("google", "a"), ("demo", "demo/a"), ("a%20b", "a b/a")])
+def test_the_publisher_of_the_path_is_the_provider(publisher: str, model: str) -> None:
+    for place in ("projects/p/locations/l/", ""):
+        path = f"/v1/{place}publishers/{publisher}/models/a:generateContent"
+        assert decode({"model": "other"}, path)[0] == model
+
+
 def test_routes() -> None:
     assert [route.path for route in WIRE.server.routes] == [
         "/v1beta/models/{model}:generateContent",
@@ -122,7 +129,7 @@ def test_routes() -> None:
         "/v1/models/{model}:generateContent",
         "/v1/models/{model}:streamGenerateContent",
         *(
-            f"/{version}/{place}publishers/google/models/{{model}}:{method}"
+            f"/{version}/{place}publishers/{{publisher}}/models/{{model}}:{method}"
             for version in ("v1beta1", "v1")
             for place in ("projects/{project}/locations/{location}/", "")
             for method in ("generateContent", "streamGenerateContent")

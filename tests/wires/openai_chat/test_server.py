@@ -93,14 +93,17 @@ def again(**body: Any) -> dict[str, Any]:
 
 def test_the_routes() -> None:
     azure = ["/openai/v1/chat/completions", "/openai/deployments/{model}/chat/completions"]
-    paths = ["/v1/chat/completions", *azure]
+    place = "projects/{project}/locations/{location}/endpoints/openapi"
+    vertex = [f"/{version}/{place}/chat/completions" for version in ("v1", "v1beta1")]
+    paths = ["/v1/chat/completions", *azure, *vertex]
     assert WIRE.server.routes == tuple(Route(method="POST", path=path) for path in paths)
 
 
-@pytest.mark.parametrize(("body", "model"), [({}, "my gpt"), ({"model": "other"}, "other")])
-def test_a_deployment_of_azure_is_the_model_if_the_body_has_none(body: dict[str, str], model: str) -> None:
+@pytest.mark.parametrize("body", [{}, {"model": "other"}])
+@pytest.mark.parametrize(("name", "model"), [("my%20gpt", "my gpt"), ("demo/any", "demo/any")])
+def test_a_deployment_of_azure_is_the_model(name: str, model: str, body: dict[str, str]) -> None:
     data = http({**body, "messages": [ASK]}).body
-    path = "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
+    path = f"/openai/deployments/{name}/chat/completions?api-version=2024-10-21"
     assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=data))[0] == model
 
 

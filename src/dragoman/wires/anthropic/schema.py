@@ -33,7 +33,8 @@ NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 EPHEMERAL: JsonObject = {"type": "ephemeral"}
 BETA = r"[A-Za-z0-9_.:-]+"
 MODEL_IN_PATH = (
-    r".*?/(?:models/([^/:]+):(rawPredict|streamRawPredict)|model/(.+)/(invoke|invoke-with-response-stream))(?:\?.*)?"
+    r".*?/(?:models/(?!count-tokens:)([^?]+):(rawPredict|streamRawPredict)"
+    r"|model/([^?]+)/(invoke|invoke-with-response-stream))(?:\?.*)?"
 )
 STREAMED_PATHS = ("streamRawPredict", "invoke-with-response-stream")
 """Clouds that serve this API put the model, and whether to stream, into the path."""

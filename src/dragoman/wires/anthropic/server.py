@@ -84,7 +84,7 @@ class AnthropicServer:
         extra |= {field: value for field, value in own_fields.items() if value and not is_covered.get(field)}
         path = re.fullmatch(MODEL_IN_PATH, http.path)
         model, method = (unquote(path[1] or path[3]), path[2] or path[4]) if path else ("", "")
-        return body.model or model, make_request(
+        return model or body.model, make_request(
             BOUNDS,
             messages=messages,
             system=as_system(system),

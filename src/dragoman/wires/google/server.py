@@ -51,11 +51,14 @@ from dragoman.wires.google.stream_encoder import (
     wants_enum,
 )
 
-_PATH = r".*?/(?P<group>models|tunedModels|endpoints)/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
+_PATH = (
+    r".*?/(?:publishers/(?P<publisher>[^/]+)/)?(?P<group>models|tunedModels|endpoints)/(?P<name>.+)"
+    r":(?P<method>generateContent|streamGenerateContent)"
+)
 _BARE_PATH = r"/v1(?:beta)?/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
 """A path whose model is not in a group: Vercel's provider asks so for names with a slash (2026-11)."""
 CLOUD_PATHS = tuple(
-    f"/{version}/{place}publishers/google"
+    f"/{version}/{place}publishers/{{publisher}}"
     for version in ("v1beta1", "v1")
     for place in ("projects/{project}/locations/{location}/", "")
 )
@@ -162,14 +165,20 @@ def _decode_tier(tier: str | None) -> str | None:
     return None if word in ("", "unspecified") else word
 
 
+def published(publisher: str | None, name: str, /) -> str:
+    """The model of a publisher; google-genai writes `a/b` as the model b of the publisher a."""
+    return name if publisher in (None, "google") else f"{unquote(publisher)}/{name}"
+
+
 def _decode_path(path: str, model: str) -> tuple[str, bool, bool]:
     """The model, whether to stream, and whether the stream is a JSON array; Vertex's longer paths are read, too."""
     path, _, query = path.partition("?")
     match = re.fullmatch(_PATH, path) or re.fullmatch(_BARE_PATH, path)
     if match is None:
         return model.removeprefix("models/"), False, False
-    name, group = unquote(match["name"]).removeprefix("models/"), match.groupdict().get("group", "models")
-    model = name if group == "models" else f"{group}/{name}"
+    name, parts = unquote(match["name"]).removeprefix("models/"), match.groupdict()
+    group = parts.get("group", "models")
+    model = published(parts.get("publisher"), name) if group == "models" else f"{group}/{name}"
     stream = match["method"] == "streamGenerateContent"
     return model, stream, stream and "sse" not in parse_qs(query).get("alt", ())
 

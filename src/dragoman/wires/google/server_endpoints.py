@@ -10,15 +10,17 @@ from dragoman.wires.common.server_endpoints import (
     Embed,
     Route,
     ServerEndpoint,
+    ShowModel,
     count_tokens_endpoint,
     embeddings_endpoint,
+    json_response,
     list_models_endpoint,
     path_parameter,
     path_parameters,
     show_model_endpoint,
 )
 from dragoman.wires.google.schema import camel
-from dragoman.wires.google.server import CLOUD_PATHS, GeminiServer
+from dragoman.wires.google.server import CLOUD_PATHS, GeminiServer, published
 
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
 _COUNT = ":countTokens"
@@ -120,6 +122,28 @@ def _encode_cloud_model(model: ModelInfo) -> JsonObject:
     return {"name": f"publishers/google/models/{model.id}", "launchStage": "GA"}
 
 
+def _cloud_model(route: Route, http: HttpRequest) -> str:
+    publisher, name = path_parameters(route, http)[-2:]
+    return published(publisher, name)
+
+
+def _cloud_embed_endpoint(path: str) -> ServerEndpoint:
+    """Embeddings of newer models: one text, with its options in an object of their own."""
+    route = Route(method="POST", path=f"{path}/{{model}}:embedContent")
+
+    def decode(http: HttpRequest) -> Embed:
+        body = camel(decode_request_json(http))
+        options = body.pop("embedContentConfig", None)
+        options = camel(options) if is_object(options) else {}
+        return _decode_embed(_cloud_model(route, http), [("", {**body, **options})])
+
+    def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
+        usage = without_none({"promptTokenCount": embeddings.usage.input})
+        return {"embedding": {"values": list(embeddings.vectors[0])}, **({"usageMetadata": usage} if usage else {})}
+
+    return embeddings_endpoint(route, decode, encode)
+
+
 def _predict_endpoint(path: str) -> ServerEndpoint:
     """Embeddings as the cloud serves them: one text per instance."""
     route = Route(method="POST", path=f"{path}/{{model}}:predict")
@@ -135,7 +159,7 @@ def _predict_endpoint(path: str) -> ServerEndpoint:
         if not (size is None or (isinstance(size, int) and size > 0)):
             raise invalid_field("parameters.outputDimensionality", "must be a number > 0")
         ignored = sorted(without_none(options).keys() - {"outputDimensionality"})
-        return Embed(path_parameters(route, http)[-1], tuple(map(str, texts)), size, ignored_fields=tuple(ignored))
+        return Embed(_cloud_model(route, http), tuple(map(str, texts)), size, ignored_fields=tuple(ignored))
 
     def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
         # The count is that of all texts together; the cloud has one for each.
@@ -152,16 +176,22 @@ def _cloud_endpoints(path: str) -> tuple[ServerEndpoint, ...]:
     return (
         count_tokens_endpoint(count, _decode_count, lambda count: {"totalTokens": count}),
         _predict_endpoint(path),
-        *(
-            (
-                list_models_endpoint(
-                    Route(method="GET", path=path),
-                    lambda models: {"publisherModels": [_encode_cloud_model(model) for model in models]},
-                ),
-                show_model_endpoint(Route(method="GET", path=f"{path}/{{model}}"), _encode_cloud_model),
-            )
-            if "{" not in path
-            else ()
+        _cloud_embed_endpoint(path),
+        *(_cloud_model_endpoints(path) if "{project}" not in path else ()),
+    )
+
+
+def _cloud_model_endpoints(path: str) -> tuple[ServerEndpoint, ...]:
+    show = Route(method="GET", path=f"{path}/{{model}}")
+    return (
+        list_models_endpoint(
+            Route(method="GET", path=path.replace("{publisher}", "google")),
+            lambda models: {"publisherModels": [_encode_cloud_model(model) for model in models]},
+        ),
+        ServerEndpoint(
+            show,
+            lambda http: ShowModel(_cloud_model(show, http)),
+            lambda _, model: json_response(_encode_cloud_model(model)),
         ),
     )
 

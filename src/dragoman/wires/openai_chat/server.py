@@ -114,6 +114,13 @@ BOUNDS = (
 """The limits of OpenAI."""
 
 
+_DEPLOYMENTS = "/openai/deployments/"
+VERTEX_PATHS = tuple(
+    f"/{version}/projects/{{project}}/locations/{{location}}/endpoints/openapi" for version in ("v1", "v1beta1")
+)
+"""The beginnings of the paths by which Vertex AI serves clients of OpenAI."""
+
+
 class OpenAIChatServer:
     """The server half of Chat Completions."""
 
@@ -121,12 +128,13 @@ class OpenAIChatServer:
         Route(method="POST", path="/v1/chat/completions"),
         Route(method="POST", path="/openai/v1/chat/completions"),
         Route(method="POST", path="/openai/deployments/{model}/chat/completions"),
+        *(Route(method="POST", path=f"{start}/chat/completions") for start in VERTEX_PATHS),
     )
-    """OpenAI's path, and those of Azure."""
+    """OpenAI's path, and those of Azure and Vertex AI."""
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         model, request = decode_plain(http.body) or decode_any(http)
-        return model or deployment(http) or "", request
+        return deployment(http) or model or "", request
 
     def check(self, model: str, request: Request, /) -> None:
         if not model:
@@ -168,8 +176,11 @@ class OpenAIChatServer:
 
 
 def deployment(http: HttpRequest, /) -> str | None:
-    """The deployment in a path of Azure, which is the model if the body has none."""
-    return unquote(http.path.split("/")[3]) if http.path.startswith("/openai/deployments/") else None
+    """The deployment in a path of Azure, which is the model, whatever the body says."""
+    if not http.path.startswith(_DEPLOYMENTS):
+        return None
+    path = http.path.partition("?")[0].removeprefix(_DEPLOYMENTS)
+    return unquote(path.removesuffix("/chat/completions").removesuffix("/embeddings"))
 
 
 def is_within(value: float | None, most: float) -> bool:

@@ -15,7 +15,7 @@ from dragoman.wires.common.server_endpoints import (
     show_model_endpoint,
 )
 from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest
-from dragoman.wires.openai_chat.server import deployment
+from dragoman.wires.openai_chat.server import VERTEX_PATHS, deployment
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
@@ -29,7 +29,7 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 def _decode_embed(http: HttpRequest) -> Embed:
     body, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
-    model = body.model or deployment(http)
+    model = deployment(http) or body.model
     if not model:
         raise missing_field("model")
     base64 = body.encoding_format == "base64"
@@ -66,7 +66,10 @@ _MODELS = ("/v1", "/openai/v1", "/openai")
 """The beginnings of the paths; those with `/openai` are a cloud's."""
 
 SERVER_ENDPOINTS = (
-    *(list_models_endpoint(Route(method="GET", path=f"{start}/models"), _encode_models) for start in _MODELS),
+    *(
+        list_models_endpoint(Route(method="GET", path=f"{start}/models"), _encode_models)
+        for start in (*_MODELS, *VERTEX_PATHS)
+    ),
     *(show_model_endpoint(Route(method="GET", path=f"{start}/models/{{model}}"), _encode_model) for start in _MODELS),
     *(
         embeddings_endpoint(Route(method="POST", path=f"{start}/embeddings"), _decode_embed, _encode_embeddings)
