@@ -115,10 +115,10 @@ BOUNDS = (
 
 
 _DEPLOYMENTS = "/openai/deployments/"
-VERTEX_PATHS = tuple(
+PLACE_PATHS = tuple(
     f"/{version}/projects/{{project}}/locations/{{location}}/endpoints/openapi" for version in ("v1", "v1beta1")
 )
-"""The beginnings of the paths by which Vertex AI serves clients of OpenAI."""
+"""The beginnings of a cloud's paths for clients of OpenAI, by project and location."""
 
 
 class OpenAIChatServer:
@@ -128,9 +128,9 @@ class OpenAIChatServer:
         Route(method="POST", path="/v1/chat/completions"),
         Route(method="POST", path="/openai/v1/chat/completions"),
         Route(method="POST", path="/openai/deployments/{model}/chat/completions"),
-        *(Route(method="POST", path=f"{start}/chat/completions") for start in VERTEX_PATHS),
+        *(Route(method="POST", path=f"{start}/chat/completions") for start in PLACE_PATHS),
     )
-    """OpenAI's path, and those of Azure and Vertex AI."""
+    """OpenAI's path, and those of clouds."""
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         model, request = decode_plain(http.body) or decode_any(http)

@@ -15,7 +15,7 @@ from dragoman.wires.common.server_endpoints import (
     show_model_endpoint,
 )
 from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest
-from dragoman.wires.openai_chat.server import VERTEX_PATHS, deployment
+from dragoman.wires.openai_chat.server import PLACE_PATHS, deployment
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
@@ -68,7 +68,7 @@ _MODELS = ("/v1", "/openai/v1", "/openai")
 SERVER_ENDPOINTS = (
     *(
         list_models_endpoint(Route(method="GET", path=f"{start}/models"), _encode_models)
-        for start in (*_MODELS, *VERTEX_PATHS)
+        for start in (*_MODELS, *PLACE_PATHS)
     ),
     *(show_model_endpoint(Route(method="GET", path=f"{start}/models/{{model}}"), _encode_model) for start in _MODELS),
     *(
