@@ -81,7 +81,7 @@ class Endpoint(NamedTuple):
     """The dialect of its clients; None if the route belongs to the gateway itself."""
     handle: RequestHandler
     is_public: bool = False
-    """Whether it needs no key."""
+    """Whether it needs no key. It gets no body, and does not count as a request in progress."""
 
 
 class App:
@@ -164,8 +164,10 @@ class App:
             raise NoWebSocket("this server takes no WebSocket here; send the request as POST")
         endpoint = self._find(context)
         check_browser(context.http, context.runtime)
-        if not endpoint.is_public:
-            context.key = identify(context.http, context.runtime.keys)
+        if endpoint.is_public:  # it has no use for a body, and anybody may send one
+            context.http = replace(context.http, body=b"")
+            return await endpoint.handle(context)
+        context.key = identify(context.http, context.runtime.keys)
         limits = context.runtime.config.gateway
         if self._in_flight >= limits.max_requests and endpoint.wire is not None:
             raise Busy(f"{limits.max_requests} requests are in progress; try again later", retry_after=1.0)
@@ -175,8 +177,7 @@ class App:
                 if read is not None:
                     context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
-                    context.http = await decompress(context.http, limits.max_body)
-                    body_bytes.add(len(context.http.body))
+                    context.http = await decompress(context.http, limits.max_body, body_bytes)
                 return await endpoint.handle(context)
         finally:
             self._in_flight -= 1

@@ -14,6 +14,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.server.asgi import Asgi
 from dragoman.gateway.server.limits import BodyBytes
+from dragoman.http import HttpRequest
 from tests.support.gateway.dialects import app_of, post
 from tests.support.gateway.live import PATIENCE, Gateway, chat
 
@@ -112,6 +113,31 @@ def test_a_request_whose_body_is_being_read_counts_as_in_progress() -> None:
         return second.status
 
     assert asyncio.run(fill(app_of("[gateway]\nmax_requests = 1\n"))) == 503
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/", "/api/version", "/native/openapi.json"])
+def test_a_public_route_reads_no_body_and_takes_no_place(path: str) -> None:
+    async def fill(app: App) -> tuple[int, int]:
+        reading, stop = asyncio.Event(), asyncio.Event()
+
+        async def read(_bytes: BodyBytes) -> bytes:
+            reading.set()
+            await stop.wait()
+            return b"{}"
+
+        async def no_read(_bytes: BodyBytes) -> bytes:
+            raise AssertionError("the body was read")
+
+        public = HttpRequest(method="GET", path=path, headers={"content-encoding": "gzip"}, body=b"no gzip")
+        alone = await app.answer(public, no_read)
+        first = asyncio.create_task(app.answer(post(CHAT, b""), read))
+        await reading.wait()
+        beside = await app.answer(public, no_read)
+        stop.set()
+        await first
+        return alone.status, beside.status
+
+    assert asyncio.run(fill(app_of("[gateway]\nmax_requests = 1\n"))) == (200, 200)
 
 
 def test_asgi_reads_no_body_without_a_key() -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import GatewaySettings
-from dragoman.gateway.errors import BodyTooLarge
-from dragoman.gateway.server.limits import BodyBytes, check_structure
+from dragoman.gateway.errors import BodyTooLarge, Busy
+from dragoman.gateway.server.limits import BodyBudget, BodyBytes, check_structure, decompress
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -160,12 +160,48 @@ def test_many_empty_members_cost_little_time(members: int, status: int) -> None:
     assert time.monotonic() - start < 2.0
 
 
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072, 1_000_000])
+@pytest.mark.parametrize("pack", [gzip.compress, compress])
+def test_bodies_of_all_sizes_are_decompressed(size: int, pack: Callable[[bytes], bytes]) -> None:
+    body = b" " * size + json.dumps(chat("demo/any")).encode()
+    assert see(app_of(), post(CHAT, pack(body), **{"content-encoding": "gzip"})).status == 200
+    exact = json.dumps(chat("demo/any")).encode()
+    exact = b" " * (65_536 - len(exact)) + exact
+    assert see(app_of(), post(CHAT, pack(exact), **{"content-encoding": "gzip"})).status == 200
+
+
+def test_decompressed_bytes_are_counted_as_they_appear() -> None:
+    budget = BodyBudget()
+    limits = GatewaySettings(max_body=20_000_000, max_body_memory=20_000_000)
+    http = post(CHAT, gzip.compress(b" " * 19_000_000), **{"content-encoding": "gzip"})
+
+    async def run() -> None:
+        with budget.request(limits) as others, budget.request(limits) as body_bytes:
+            others.add(19_000_000)
+            added: list[int] = []
+
+            class Counting(BodyBytes):
+                def add(self, size: int, /) -> None:
+                    body_bytes.add(size)
+                    added.append(size)
+
+            with pytest.raises(Busy):
+                await decompress(http, limits.max_body, Counting(budget, limits))
+            assert 900_000 < sum(added) <= 1_000_000
+            assert budget.held == 19_000_000 + sum(added)
+        assert budget.held == 0
+        body_bytes.add(10)  # by a thread that works on
+        assert budget.held == 0
+
+    asyncio.run(run())
+
+
 def test_decompression_ends_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     pieces: list[int] = []
     reached, left = threading.Event(), threading.Event()
 
     class Slow:
-        eof, unused_data = False, b""
+        eof, unused_data, unconsumed_tail = False, b"", b""
 
         def decompress(self, piece: bytes, _size: int) -> bytes:
             pieces.append(len(piece))

@@ -6,6 +6,7 @@ Both run in a thread if there is much to do, so that other requests go on.
 
 import asyncio
 import re
+import threading
 import zlib
 from collections.abc import Callable
 from typing import Protocol, Self, TypeVar
@@ -28,6 +29,8 @@ ENCODINGS = ("gzip", "deflate")
 MAX_MEMBERS = 10_000
 """Gzip members of one body; programs that write many make one for each 64 KiB."""
 _PIECE = 16 * 1024
+_OUTPUT_PIECE = 64 * 1024
+"""Bytes that are decompressed before they are counted."""
 LARGE_BODY = 128 * 1024
 """Bytes of a body that is decoded in a thread."""
 MAX_KEYS = 100_000
@@ -43,6 +46,8 @@ class BodyBudget:
 
     def __init__(self) -> None:
         self.held = 0
+        self.lock = threading.Lock()
+        """For `held`: bodies are decompressed in threads."""
 
     def request(self, limits: GatewaySettings, /) -> "BodyBytes":
         """Count the body of one request, until it has been answered."""
@@ -52,27 +57,32 @@ class BodyBudget:
 class BodyBytes:
     """The bytes of one request body, counted as they arrive."""
 
-    __slots__ = ("_budget", "_held", "_limits")
+    __slots__ = ("_budget", "_held", "_is_over", "_limits")
 
     def __init__(self, budget: BodyBudget, limits: GatewaySettings, /) -> None:
         self._budget = budget
         self._limits = limits
         self._held = 0
+        self._is_over = False
 
     def add(self, size: int, /) -> None:
         """Count bytes before they are held; raises Busy if the bodies of all requests are too large together."""
         # One body of the largest size always fits.
         limit = max(self._limits.max_body_memory, self._limits.max_body)
-        if self._budget.held + size > limit:
-            raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
-        self._held += size
-        self._budget.held += size
+        with self._budget.lock:
+            if self._budget.held + size > limit:
+                raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
+            if not self._is_over:  # a thread may work on for a moment after its request has ended
+                self._held += size
+                self._budget.held += size
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._budget.held -= self._held
+        with self._budget.lock:
+            self._is_over = True
+            self._budget.held -= self._held
 
 
 async def decode_body(http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /) -> T:
@@ -117,8 +127,8 @@ def check_structure(body: bytes, limits: GatewaySettings, /) -> None:
                 pass
 
 
-async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
-    """The request with its body decompressed."""
+async def decompress(http: HttpRequest, max_body: int, body_bytes: BodyBytes, /) -> HttpRequest:
+    """The request with its body decompressed. The bytes are counted as they appear."""
     encoding = http.headers[CONTENT_ENCODING].strip().lower()
     if encoding in ("", "identity") or not http.body:
         return http
@@ -126,7 +136,7 @@ async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
         raise UnknownEncoding(
             f"{CONTENT_ENCODING} must be one of {', '.join(ENCODINGS)}, got {encoding[:40]!r}; send it uncompressed"
         )
-    work = _Decompression(http.body, max_body, encoding)
+    work = _Decompression(http.body, max_body, encoding, body_bytes)
     try:
         return replace(http, body=await asyncio.to_thread(work.run))
     except asyncio.CancelledError:
@@ -141,14 +151,18 @@ class _Decompressor(Protocol):
     @property
     def unused_data(self) -> bytes: ...
 
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
     def decompress(self, data: bytes | memoryview, max_length: int, /) -> bytes: ...
 
 
 class _Decompression:
     """Decompresses a body in small pieces, so that the rest after each gzip member is small and cheap to copy."""
 
-    def __init__(self, body: bytes, max_body: int, encoding: str) -> None:
+    def __init__(self, body: bytes, max_body: int, encoding: str, body_bytes: BodyBytes) -> None:
         self.is_cancelled = False
+        self._body_bytes = body_bytes
         self._body = memoryview(body)
         self._max_body = max_body
         self._encoding = encoding
@@ -159,14 +173,18 @@ class _Decompression:
         output: list[bytes] = []
         decompressor = self._new_member()
         for start in range(0, len(self._body), _PIECE):
-            if self.is_cancelled:
-                return b""
             piece: bytes | memoryview = self._body[start : start + _PIECE]
-            while piece:
+            data = b""
+            while piece or len(data) == _OUTPUT_PIECE:  # after so much output, there may be more without more input
+                if self.is_cancelled:
+                    return b""
                 if decompressor.eof:
+                    if not piece:
+                        break
                     decompressor = self._new_member()
-                output.append(self._decompress(decompressor, piece))
-                piece = decompressor.unused_data
+                data = self._decompress(decompressor, piece)
+                output.append(data)
+                piece = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
         if not decompressor.eof:
             raise InvalidRequest(f"the body ends before its {self._encoding} data is complete")
         return b"".join(output)
@@ -179,11 +197,12 @@ class _Decompression:
 
     def _decompress(self, decompressor: _Decompressor, piece: bytes | memoryview) -> bytes:
         try:
-            data = decompressor.decompress(piece, self._remaining + 1)
+            data = decompressor.decompress(piece, _OUTPUT_PIECE)
         except zlib.error as error:
             message = f"the body must be {self._encoding}, as {CONTENT_ENCODING} says: {error}"
             raise InvalidRequest(message) from error
         self._remaining -= len(data)
         if self._remaining < 0:
             raise BodyTooLarge(f"the decompressed body is larger than {self._max_body} bytes")
+        self._body_bytes.add(len(data))
         return data
