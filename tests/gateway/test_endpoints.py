@@ -74,6 +74,14 @@ def test_without_a_key_nothing_is_listed() -> None:
     assert talk(app_of(KEYS), get("/v1/models"))[0].status == 401
 
 
+@pytest.mark.parametrize(("count", "status"), [(2048, 200), (2049, 400), (200_000, 400)])
+def test_a_request_embeds_a_limited_number_of_texts(count: int, status: int) -> None:
+    (seen,) = talk(app_of(), post_json("/v1/embeddings", {"model": "demo/any", "input": count * ["a"]}))
+    assert seen.status == status
+    if status == 400:
+        assert f"input must have at most 2048 texts, got {count}" in seen.body.decode()
+
+
 def test_vectors_are_made_by_the_target() -> None:
     (seen,) = talk(app_of(), post_json("/v1/embeddings", {"model": "demo/any", "input": ["ships", "harbours"]}))
     assert [row["index"] for row in json.loads(seen.body)["data"]] == [0, 1]

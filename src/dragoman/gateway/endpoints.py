@@ -32,6 +32,8 @@ from dragoman.wires.common.server_endpoints import (
 )
 
 T = TypeVar("T")
+MAX_INPUTS = 2048
+"""Texts of one request for embeddings; OpenAI takes as many (2026)."""
 NO_USAGE = Usage(input=0, output=0)
 """Providers count tokens for free."""
 
@@ -89,6 +91,8 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
 
 
 async def _embed(context: RequestContext, body: Embed) -> Embeddings:
+    if (count := len(body.texts)) > MAX_INPUTS:
+        raise InvalidRequest(f"input must have at most {MAX_INPUTS} texts, got {count}; send them in several requests")
     target, options = _choose_target(context, body.model)
     why = "not an option of embeddings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
