@@ -4,7 +4,9 @@ Local servers drop the oldest messages of a prompt that is too long, without a w
 report shows it: no text has so few tokens.
 """
 
-import re
+from collections.abc import Iterator
+from itertools import chain
+from operator import ne
 
 from dragoman.errors import Truncated
 from dragoman.events import Assembler
@@ -13,7 +15,9 @@ from dragoman.types import Notice, Request, Text, ToolResult, Usage
 LEAST_LENGTH = 2048
 """Characters below which a prompt fits into every context."""
 _CHARACTERS_PER_TOKEN = 12
-_REPETITION = r"(?s)(.)\1+"
+_MAX_SCAN = 2_000_000
+"""Characters that are counted at most; the rest of a longer prompt counts as nothing."""
+_SLICE = 64 * 1024
 _WITH_TEXT = (Text, ToolResult)
 
 
@@ -31,16 +35,33 @@ def is_longer(request: Request, tokens: int, /, *, least: int = LEAST_LENGTH) ->
                 length += len(part.text)
     if length <= least or length // _CHARACTERS_PER_TOKEN <= tokens:
         return False
-    # A token may be a long run of one character.
-    return len(re.sub(_REPETITION, r"\1", "".join(_texts(request)))) // _CHARACTERS_PER_TOKEN > tokens
+    # A token may be a long run of one character, so a run counts as one.
+    needed = _CHARACTERS_PER_TOKEN * (tokens + 1)
+    last, runs, scanned = "", 0, 0
+    for piece in _pieces(request):
+        runs += sum(map(ne, piece, chain((last,), piece)))
+        scanned += len(piece)
+        if runs >= needed or scanned >= _MAX_SCAN:
+            break
+        last = piece[-1]
+    return runs >= needed
 
 
-def _texts(request: Request) -> list[str]:
+def _pieces(request: Request) -> Iterator[str]:
+    """The text of a prompt, in short pieces that are not empty."""
+    for text in _texts(request):
+        for start in range(0, len(text), _SLICE):
+            yield text[start : start + _SLICE]
+
+
+def _texts(request: Request) -> Iterator[str]:
     system = request.system
-    texts = [system] if isinstance(system, str) else [text.text for text in system or ()]
+    if isinstance(system, str):
+        yield system
+    else:
+        yield from (text.text for text in system or ())
     for message in request.messages:
-        texts += [part.text for part in message.parts if isinstance(part, _WITH_TEXT)]
-    return texts
+        yield from (part.text for part in message.parts if isinstance(part, _WITH_TEXT))
 
 
 def is_cut_prompt(request: Request, usage: Usage, /) -> bool:
