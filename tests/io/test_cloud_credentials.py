@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman import Registry
 from dragoman.engine.effects import Sign
@@ -105,6 +106,23 @@ def test_a_service_account(service_account: Path, google: TokenServer) -> None:
     assert google.paths == ["/token"], "the token is fetched once"
     assert credential.source == "Google (service_account)"
     assert "google-token" not in repr(credential)
+
+
+def test_the_project_that_pays(service_account: Path) -> None:
+    env = {"GOOGLE_APPLICATION_CREDENTIALS": str(service_account), "GOOGLE_CLOUD_QUOTA_PROJECT": "payer"}
+    credential = GoogleCredential(env)
+    request = signing(credential)
+    signed = credential.sign(request)
+    assert signed.headers["x-goog-user-project"] == "payer"
+    google_auth: Any = pytest.importorskip("google.auth")
+    library, _ = google_auth.load_credentials_from_file(str(service_account), quota_project_id="payer")
+    expected: dict[str, str] = {}
+    library.apply(expected, token="google-token")
+    expected.pop("x-allowed-locations", None)
+    assert {name: signed.headers[name] for name in expected} == expected
+    own = replace(request, request=replace(request.request, headers={"X-Goog-User-Project": "mine"}))
+    assert credential.sign(own).headers["X-Goog-User-Project"] == "mine"
+    assert "x-goog-user-project" not in credential.sign(own).headers
 
 
 def test_a_registry_uses_it_for_vertex(service_account: Path) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dragoman import wires
-from dragoman.errors import SetupError
+from dragoman.errors import SetupError, Unsupported
 from dragoman.registry import Registry
 from dragoman.types import Request, user
 
@@ -120,6 +120,30 @@ def test_a_token_of_entra_is_a_bearer_token(spec: str) -> None:
 def test_the_token_of_the_environment() -> None:
     env = {**AZURE, "AZURE_OPENAI_AD_TOKEN": JWT}
     assert Registry(env=env).target("azure/g").auth_headers() == {"authorization": f"Bearer {JWT}"}
+
+
+def test_a_token_of_the_environment_needs_no_form() -> None:
+    env = {**AZURE, "AZURE_OPENAI_AD_TOKEN": "opaque"}
+    assert Registry(env=env).target("azure/g").auth_headers() == {"authorization": "Bearer opaque"}
+    for registry in (Registry(env=env, api_key="k"), Registry(env={**env, "AZURE_OPENAI_API_KEY": "k"})):
+        assert registry.target("azure/g").auth_headers() == {"api-key": "k"}
+    (target,) = Registry(env=env).model("azure/g", api_key="k").targets()
+    assert target.auth_headers() == {"api-key": "k"}
+
+
+def test_models_of_azure_are_listed_with_a_version() -> None:
+    env = {**AZURE, "OPENAI_API_VERSION": "2025-03-01-preview", "AZURE_AI_ENDPOINT": "https://x"}
+    registry = Registry(env=env, api_key="k")
+    urls = {
+        name: wires.get("openai_chat").endpoints.encode_models(registry.target(f"{name}/g")).url
+        for name in ("azure", "azure-deployments")
+    }
+    assert urls == {
+        "azure": "https://res.openai.azure.com/openai/v1/models",
+        "azure-deployments": "https://res.openai.azure.com/openai/models?api-version=2025-03-01-preview",
+    }
+    with pytest.raises(Unsupported, match="azure-ai: listing models is not supported"):
+        wires.get("openai_chat").endpoints.encode_models(registry.target("azure-ai/g"))
 
 
 def test_a_token_of_another_provider_is_in_its_own_header() -> None:

@@ -23,6 +23,7 @@ AZURE_SCOPE, FOUNDRY_SCOPE = "https://cognitiveservices.azure.com/.default", "ht
 _AZURE_CLOUDS = {"login.microsoftonline.us": "azure.us", "login.chinacloudapi.cn": "azure.cn"}
 """The clouds of governments and of China: the host of their logins, and the domain of their services."""
 
+_QUOTA_HEADER = "x-goog-user-project"
 _GOOGLE_HINT = "run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS"
 _AZURE_HINT = "run az login, or set the key's variable"
 
@@ -66,6 +67,7 @@ class GoogleCredential(_BearerCredential):
     """
 
     source = "Google"
+    _quota_project: str | None = None
 
     def fetch(self) -> Token:
         """A token of the first source that has one."""
@@ -84,8 +86,16 @@ class GoogleCredential(_BearerCredential):
             self._library = None
             raise AuthFailed(f"google-auth found no token ({type(error).__name__}); {_GOOGLE_HINT}") from error
         expiry = self._library.expiry
+        self._quota_project = getattr(self._library, "quota_project_id", None)
         self.source = f"Google ({type(self._library).__module__.rpartition('.')[2]})"
         return Token(value=self._library.token, expires_at=expiry and expiry.replace(tzinfo=UTC).timestamp())
+
+    def apply(self, http: HttpRequest, secret: Token, target: Target, /) -> HttpRequest:
+        """The request with the token, and the project that pays for it if that is another one."""
+        http = super().apply(http, secret, target)
+        if not self._quota_project or any(name.lower() == _QUOTA_HEADER for name in http.headers):
+            return http
+        return replace(http, headers={**http.headers, _QUOTA_HEADER: self._quota_project})
 
     def _load(self, auth: Any) -> Any:
         # google-auth reads the environment of the process; a registry with another one has only the file that it names.
@@ -94,7 +104,8 @@ class GoogleCredential(_BearerCredential):
         file = self._env.get("GOOGLE_APPLICATION_CREDENTIALS")
         if not file:
             raise AuthFailed("no token; set GOOGLE_ACCESS_TOKEN or GOOGLE_APPLICATION_CREDENTIALS")
-        return auth.load_credentials_from_file(file, scopes=[GOOGLE_SCOPE])[0]
+        quota_project = self._env.get("GOOGLE_CLOUD_QUOTA_PROJECT") or None
+        return auth.load_credentials_from_file(file, scopes=[GOOGLE_SCOPE], quota_project_id=quota_project)[0]
 
 
 class EntraCredential(_BearerCredential):

@@ -215,7 +215,8 @@ CLOUD_RECORDS = (
         key_names=("AZURE_AI_API_KEY", "AZURE_INFERENCE_CREDENTIAL"),
         path="/models",
         quirks=Quirks(max_tokens_field="max_tokens", metadata=False),
-        hosting=Hosting(path="{path}?api-version={AZURE_AI_API_VERSION:2024-05-01-preview}"),
+        # It has a route that describes the model of an endpoint, and none that lists models (2026-11).
+        hosting=Hosting(path="{path}?api-version={AZURE_AI_API_VERSION:2024-05-01-preview}", lists_models=False),
         family=None,
     ),
     replace(

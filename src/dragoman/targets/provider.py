@@ -80,7 +80,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             api_key=self._key(env) if self.credential is None else None,
             needs_key=self.needs_key,
             key_names=self.key_names,
-            auth=self.auth,
+            auth=self._auth(env),
             identity=self.identity,
             hosting=self._hosting(env),
             headers=self.headers,
@@ -120,6 +120,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             if (value := env.get(name)) and (key := clean_key(value, self.name, name)):
                 return key
         return None
+
+    def _auth(self, env: Mapping[str, str]) -> str:
+        """A token of Entra is always a bearer token, whatever its form."""
+        name = next((name for name in self.key_names if env.get(name, "").strip()), "")
+        return "bearer" if name.endswith("_AD_TOKEN") and not self.api_key else self.auth
 
     def __repr__(self) -> str:
         return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"

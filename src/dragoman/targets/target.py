@@ -189,6 +189,8 @@ class Hosting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields that are added to the body."""
     without: tuple[str, ...] = ()
     """Fields that are removed from the body."""
+    lists_models: bool = True
+    """Whether it lists models, on the wires of OpenAI; with the query of `path`."""
     betas_in_body: bool = False
     """Whether the names of beta features are in the body, not in a header, on the wire `anthropic`."""
 

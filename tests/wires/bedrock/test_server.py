@@ -9,8 +9,10 @@ from dragoman import wires
 from dragoman.errors import AuthFailed, InvalidRequest, RateLimited, RequestError
 from dragoman.events import Event, PartDelta, PartEnded, PartStarted, Ping, to_events
 from dragoman.http import HttpRequest
+from dragoman.registry import Registry
 from dragoman.types import (
     Audio,
+    Document,
     Finish,
     Image,
     Opaque,
@@ -164,6 +166,62 @@ def test_results_in_a_row_are_one_message() -> None:
         ToolResult(id="t", name="", content=""),
         ToolResult(id="u", name="", content=(Text(text="6"), Opaque(wire="bedrock", data=video))),
     )
+
+
+BLOCKS: list[tuple[dict[str, Any], Text | Document]] = [
+    (
+        {"guardContent": {"text": {"text": "Guard.", "qualifiers": ["query"]}}},
+        Text(
+            text="Guard.",
+            extra={"bedrock": {"guardContent": {"text": {"text": "Guard.", "qualifiers": ["query"]}}}},
+        ),
+    ),
+    (
+        {"document": {"format": "md", "name": "n", "source": {"text": "high"}}},
+        Document(data=b"high", mime="text/markdown", name="n", extra={"bedrock": {"source": {"text": "high"}}}),
+    ),
+    (
+        {"document": {"format": "txt", "name": "n", "source": {"content": [{"text": "a"}, {"text": "b"}]}}},
+        Document(
+            data=b"a\nb",
+            mime="text/plain",
+            name="n",
+            extra={"bedrock": {"source": {"content": [{"text": "a"}, {"text": "b"}]}}},
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("block", "part"), BLOCKS)
+def test_texts_in_other_forms_stay_texts(block: dict[str, Any], part: Text | Document) -> None:
+    content = [{"text": "Read."}, block]
+    _, request = decode({"messages": [{"role": "user", "content": content}]})
+    assert request.messages[0].parts[1] == part
+    target = Registry(env={"AWS_REGION": "eu-west-1"}, api_key="k").target("bedrock/m")
+    sent = msgspec.json.decode(wires.get("bedrock").client.encode_request(request, target).body)
+    assert sent["messages"][0]["content"] == content
+    other = Registry(env={}, api_key="k").target("anthropic/claude-x")
+    body = wires.get("anthropic").client.encode_request(request, other).body.decode()
+    expected = part.text if isinstance(part, Text) else part.data.decode()
+    assert msgspec.json.encode(expected).decode() in body
+
+
+@pytest.mark.parametrize(
+    "source",
+    [{"content": [{"image": {"format": "png"}}]}, {"content": [1]}, {"text": 1}, {"text": "a", "bytes": "YQ=="}],
+)
+def test_other_sources_of_a_document_are_opaque(source: dict[str, Any]) -> None:
+    block = {"document": {"format": "txt", "name": "n", "source": source}}
+    _, request = decode({"messages": [{"role": "user", "content": [block]}]})
+    assert request.messages[0].parts == (Opaque(wire="bedrock", data=block),)
+
+
+def test_the_text_of_a_document_of_another_format() -> None:
+    block = {"document": {"format": "pdf", "name": "n", "source": {"text": "a"}}}
+    _, request = decode({"messages": [{"role": "user", "content": [block]}]})
+    (part,) = request.messages[0].parts
+    assert isinstance(part, Document)
+    assert part.mime == "text/plain"
 
 
 def test_media_by_reference_are_opaque() -> None:

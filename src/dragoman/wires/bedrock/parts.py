@@ -73,6 +73,8 @@ def _encode_text(part: Text) -> JsonObject:
     extra = wire_extra(part.extra, NAME)
     if "json" in extra:
         return {"json": extra["json"]}
+    if "guardContent" in extra:
+        return {"guardContent": extra["guardContent"]}
     if "citations" in extra:
         content = {"content": [{"text": part.text}]} if part.text else {}
         return {"citationsContent": {**content, **extra}}
@@ -155,6 +157,8 @@ def _decode_known(data: JsonObject, where: str) -> Part | None:
             return Text(text=text)
         case {"json": value}:
             return Text(text=encode_json(value).decode(), extra={NAME: {"json": value}})
+        case {"guardContent": {"text": {"text": str(text)}} as guard}:
+            return Text(text=text, extra={NAME: {"guardContent": guard}})
         case {"citationsContent": content} if is_object(content):
             return decode_citations(content)
         case {"reasoningContent": {"reasoningText": inner}} if is_object(inner):
@@ -195,11 +199,25 @@ def _decode_image(media: Any, where: str) -> Part | None:
 
 def _decode_document(media: Any, where: str) -> Part | None:
     fields, rest = read_fields(ConverseMedia, media, where)
-    mime, source = DOCUMENT_TYPES.get(fields.format), fields.source.get("bytes")
-    if mime is None or not isinstance(source, str) or fields.source.keys() != {"bytes"}:
-        return None
-    name = None if fields.name == DOCUMENT_NAME else fields.name
-    return Document(data=_bytes(source, where), mime=mime, name=name, extra=make_extra(NAME, without_none(rest)))
+    mime, name = DOCUMENT_TYPES.get(fields.format), None if fields.name == DOCUMENT_NAME else fields.name
+    match fields.source:
+        case {"bytes": str(source), **others} if mime is not None and not others:
+            return Document(
+                data=_bytes(source, where), mime=mime, name=name, extra=make_extra(NAME, without_none(rest))
+            )
+        case {"text": str(text), **others} if not others:
+            data = text.encode()
+        case {"content": [*blocks], **others} if not others and all(_is_text(block) for block in blocks):
+            data = "\n".join(block["text"] for block in blocks).encode()
+        case _:
+            return None
+    mime = mime if mime is not None and mime.startswith("text/") else "text/plain"
+    # Converse gets its own form of the source back.
+    return Document(data=data, mime=mime, name=name, extra={NAME: {**without_none(rest), "source": fields.source}})
+
+
+def _is_text(block: Any) -> bool:
+    return is_object(block) and block.keys() == {"text"} and isinstance(block["text"], str)
 
 
 def _bytes(text: str, where: str) -> bytes:

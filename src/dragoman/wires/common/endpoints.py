@@ -106,7 +106,13 @@ class OpenAIEndpoints(Endpoints):
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         """The request GET /models."""
-        return get_request(target, "/models")
+        hosting = target.hosting
+        if hosting is None:
+            return get_request(target, "/models")
+        if not hosting.lists_models:
+            return super().encode_models(target)
+        _, separator, query = hosting.path.partition("?")
+        return get_request(target, f"/models{separator}{query}")
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
         """POST /embeddings; POST /embed if the target speaks Cohere's protocol."""
