@@ -293,7 +293,7 @@ class App:
         encoder = wire.server.stream_encoder(context.request)
         stream = _Stream(context, record, driver.aemissions(context.plan()), encoder)
         write_all = partial(self._write, stream, context.runtime.config.gateway.ping)
-        running = await self._background.start(context, write_all)
+        running = await self._background.start(context, write_all, stream.end)
         if wants_stream:
             return self._background.stream(context, running)
         hooks = cast("BackgroundHooks", wire.background)
@@ -370,6 +370,7 @@ class App:
 
         Responses in the background end as failed.
         """
+        await asyncio.sleep(0)  # a response that was just put into the background begins its stream
         for stream in tuple(self._streams):
             stream.end(_stopped())
         await self._background.wait()

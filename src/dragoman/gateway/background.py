@@ -3,6 +3,9 @@
 A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
 snapshot for the other workers and for the time after a failure, and a mark if another worker was asked to cancel it. A
 snapshot of a running response expires soon and is renewed, so a response whose worker died is not shown as running.
+
+A response goes on even if nobody reads it, so what it holds is limited: the bytes of its events, the bytes of all
+responses of the worker, and the number of responses of a key.
 """
 
 import asyncio
@@ -13,9 +16,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.errors import InvalidRequest, StoreDown
+from dragoman.errors import DragomanError, InvalidRequest, StoreDown, TooLarge
 from dragoman.events import Started
 from dragoman.gateway.conversations import DAY, store_key
+from dragoman.gateway.errors import Busy
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.response import GatewayResponse, Write, with_headers
 from dragoman.gateway.store import Store
@@ -37,8 +41,15 @@ CHECK = 0.5
 PATIENCE = 10.0
 """Seconds in which the worker of a response must notice that it is cancelled."""
 KEPT = 30 * DAY
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of the events of one response; with more, it fails."""
+MAX_ALL_BYTES = 16 * MAX_BYTES
+"""Bytes of the events of all responses that run in this worker; the one that adds more fails."""
+MAX_RUNNING = 100
+"""Responses of one key that run in this worker at the same time."""
 PING = b": ping\n\n"
 WriteAll: TypeAlias = Callable[[Write], Awaitable[None]]
+EndWith: TypeAlias = Callable[[DragomanError], None]
 _decode = msgspec.json.Decoder(JsonObject).decode
 
 
@@ -53,10 +64,13 @@ class RunningResponse:
         self.is_over = False
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
+        self.size = 0
+        """Bytes of its events."""
         self._waiters: set[asyncio.Event] = set()
 
-    async def write(self, data: bytes) -> None:
-        """Take events of the stream."""
+    def add(self, data: bytes) -> None:
+        """Add events of the stream."""
+        self.size += len(data)
         self.progress.feed(data)
         self.notify()
 
@@ -89,25 +103,46 @@ class BackgroundResponses:
 
     def __init__(self) -> None:
         self._running: dict[tuple[str | None, str], RunningResponse] = {}
+        self._size = 0
+        """Bytes of the events of all of them."""
 
-    async def start(self, context: RequestContext, write_all: WriteAll, /) -> RunningResponse:
-        """Run a response; `write_all` writes its whole stream."""
+    async def start(self, context: RequestContext, write_all: WriteAll, end_with: EndWith, /) -> RunningResponse:
+        """Run a response; `write_all` writes its whole stream, and `end_with` ends that with an error."""
         wire, id = context.wire, context.response_id or ""
         if wire is None or wire.background is None or wire.stored_conversations is None:
             raise InvalidRequest("background must be left out: this protocol has none", param="background")
+        if sum(owner == context.owner for owner, _ in self._running) >= MAX_RUNNING:
+            raise Busy(
+                f"{MAX_RUNNING} responses of this key run in the background; wait until one ends, or cancel one",
+                retry_after=1.0,
+            )
         head = Started(id=id, model=context.model, created=int(time.time()))
         stored = _without_answer(wire.stored_conversations, context, head)
         running = RunningResponse((context.owner, id), wire.background.progress(context.request, head), stored)
         store = context.runtime.store
-        await _save(store, running, LEASE)
         self._running[running.key] = running
-        running.task = asyncio.create_task(self._run(running, store, write_all))
+        try:
+            await _save(store, running, LEASE)
+        except BaseException:
+            del self._running[running.key]
+            raise
+        running.task = asyncio.create_task(self._run(running, store, write_all, end_with))
         return running
 
-    async def _run(self, running: RunningResponse, store: Store, write_all: WriteAll) -> None:
+    async def _run(self, running: RunningResponse, store: Store, write_all: WriteAll, end_with: EndWith) -> None:
         renewing = asyncio.create_task(_renew(running, store))
+
+        async def write(data: bytes) -> None:
+            running.add(data)
+            self._size += len(data)
+            if running.size > MAX_BYTES:
+                end_with(TooLarge(f"the events of a response in the background exceed {MAX_BYTES} bytes"))
+            elif self._size > MAX_ALL_BYTES:
+                end_with(Busy(f"the events of all responses in the background exceed {MAX_ALL_BYTES} bytes"))
+            await asyncio.sleep(0)  # here it ends; a provider that is fast enough would never make it wait
+
         try:
-            await write_all(running.write)
+            await write_all(write)
         except asyncio.CancelledError:
             if not running.is_cancelled:
                 raise
@@ -119,6 +154,7 @@ class BackgroundResponses:
             running.is_over = True
             running.notify()
             del self._running[running.key]
+            self._size -= running.size
 
     async def answer(self, context: RequestContext, request: EndpointRequest, /) -> GatewayResponse | None:
         """The response to a client that asks for a response in the background; None if it is no such response."""
