@@ -354,8 +354,6 @@ PLACE = "/v1/projects/p/locations/global/publishers"
     [
         (f"{PLACE}/anthropic/models/nothing:rawPredict", {"max_tokens": 9, "messages": [ASK_PLAIN]}),
         ("/model/nothing/invoke", {"max_tokens": 9, "messages": [ASK_PLAIN]}),
-        ("/openai/deployments/nothing/chat/completions?api-version=1", {"messages": [ASK_PLAIN]}),
-        ("/openai/deployments/nothing/embeddings?api-version=1", {"input": "a"}),
         (f"{PLACE}/google/models/nothing:generateContent", {"contents": [{"parts": [{"text": "a"}]}]}),
     ],
 )

@@ -46,6 +46,11 @@ def test_a_key_in_an_error_is_not_recorded() -> None:
         assert key.replace("\\", "\\\\").replace('"', '\\"').encode() not in data
 
 
+def test_a_key_in_another_form_is_not_recorded() -> None:
+    for form in ("cGxhaW4ga2V5Jjw0Mg==", "plain%20key%26%3C42", "plain key&amp;&lt;42"):
+        assert form.encode() not in tape("plain key&<42", f"Your key is {form}.")
+
+
 def test_a_key_in_pieces_of_a_stream_is_not_recorded() -> None:
     data = tape("one two three four", "zero one two three four five", stream=True)
     assert b"two" not in data

@@ -7,10 +7,13 @@ no headers, and so no keys.
 import asyncio
 import difflib
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -163,7 +166,7 @@ class _ExchangeRecorder:
         self._began = time.monotonic()
         self._wire = wire_of(http)
         self._model, self._request = self._wire.server.decode_request(http) if self._wire else ("", Request())
-        self._keys = http.sent_secrets
+        self._keys = _forms(http.sent_secrets)
         self._moments: list[TimedEvent] = []
         self._failure: RecordedFailure | None = None
         self._body: list[bytes] = []
@@ -230,6 +233,15 @@ class _ExchangeRecorder:
             code=error.code,
             retry_after=error.retry_after,
         )
+
+
+def _forms(keys: list[str]) -> list[str]:
+    """The keys, and what they are in base64, in a URL and in HTML, the longest first."""
+    forms: set[str] = set(keys)
+    for key in keys:
+        data = key.encode()
+        forms |= {b64encode(data).decode(), urlsafe_b64encode(data).decode(), quote(key, safe=""), escape(key)}
+    return sorted(forms, key=len, reverse=True)
 
 
 def _redact(exchange: RecordedExchange, keys: list[str]) -> RecordedExchange:

@@ -134,7 +134,7 @@ class OpenAIChatServer:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         model, request = decode_plain(http.body) or decode_any(http)
-        return deployment(http) or model or "", request
+        return model or deployment(http) or "", request
 
     def check(self, model: str, request: Request, /) -> None:
         if not model:
@@ -176,7 +176,7 @@ class OpenAIChatServer:
 
 
 def deployment(http: HttpRequest, /) -> str | None:
-    """The deployment in a path of Azure, which is the model, whatever the body says."""
+    """The deployment in a path of Azure, which is the model if the body has none."""
     if not http.path.startswith(_DEPLOYMENTS):
         return None
     path = http.path.partition("?")[0].removeprefix(_DEPLOYMENTS)

@@ -29,7 +29,7 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 def _decode_embed(http: HttpRequest) -> Embed:
     body, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
-    model = deployment(http) or body.model
+    model = body.model or deployment(http)
     if not model:
         raise missing_field("model")
     base64 = body.encoding_format == "base64"
