@@ -390,3 +390,62 @@ def test_tokens_are_refused_where_only_texts_are_taken(target: Target) -> None:
     with pytest.raises(Unsupported, match="got tokens") as raised:
         wires.get(target.wire).endpoints.encode_embeddings([(1, 2)], None, target)
     assert raised.value.param == "input"
+
+
+# Vertex AI ------------------------------------------------------------------------------------------------------------
+
+VERTEX = "https://example.org/v1/projects/p/locations/l/publishers/google"
+
+
+def vertex(model: str) -> Target:
+    return target_of(f"vertex/{model}", api_key="k", base_url=VERTEX)
+
+
+@pytest.mark.parametrize(
+    ("model", "url"),
+    [
+        ("m", f"{VERTEX}/models/m"),
+        ("models/m", f"{VERTEX}/models/m"),
+        ("publishers/meta/models/m", "https://example.org/v1/projects/p/locations/l/publishers/meta/models/m"),
+        ("meta/m", "https://example.org/v1/projects/p/locations/l/publishers/meta/models/m"),
+        ("projects/q/locations/l/endpoints/7", "https://example.org/v1/projects/q/locations/l/endpoints/7"),
+    ],
+)
+def test_tokens_are_counted_by_vertex(model: str, url: str) -> None:
+    request = Request(messages=(user("hi"),), max_tokens=9)
+    http = wires.get("google").endpoints.encode_tokens(request, vertex(model))
+    method, found, body = request_parts(http)
+    assert (method, found) == ("POST", f"{url}:countTokens")
+    assert body["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
+    assert "generateContentRequest" not in body
+
+
+def test_models_are_listed_by_vertex() -> None:
+    http = wires.get("google").endpoints.encode_models(vertex("m"))
+    assert request_parts(http)[1] == "https://example.org/v1beta1/publishers/google/models?pageSize=100"
+
+
+@pytest.mark.parametrize("dimensions", [None, 8])
+def test_embeddings_are_asked_of_vertex(dimensions: int | None) -> None:
+    endpoints = wires.get("google").endpoints
+    options = {} if dimensions is None else {"outputDimensionality": dimensions}
+    old, new = vertex("text-embedding-005"), vertex("gemini-embedding-2")
+    assert (endpoints.batch_size(old), endpoints.batch_size(new)) == (endpoints.max_texts, 1)
+    _, url, body = request_parts(endpoints.encode_embeddings(["a", "b"], dimensions, old))
+    assert url == f"{VERTEX}/models/text-embedding-005:predict"
+    assert body == {"instances": [{"content": "a"}, {"content": "b"}], **({"parameters": options} if options else {})}
+    _, url, body = request_parts(endpoints.encode_embeddings(["a"], dimensions, new))
+    assert url == f"{VERTEX}/models/gemini-embedding-2:embedContent"
+    content = {"role": "user", "parts": [{"text": "a"}]}
+    assert body == {"content": content, **({"embedContentConfig": options} if options else {})}
+
+
+def test_embeddings_of_vertex_are_read() -> None:
+    decode = wires.get("google").endpoints.decode_embeddings
+    one = {"embeddings": {"values": [0.5], "statistics": {"token_count": 3}}}
+    found = decode(json.dumps({"predictions": [one, one]}).encode())
+    assert (found.vectors, found.usage.input) == (((0.5,), (0.5,)), 6)
+    assert decode(json.dumps({"predictions": [one, {"embeddings": {"values": [1]}}]}).encode()).usage.input is None
+    assert decode(json.dumps({"predictions": [[1, 2]]}).encode()).vectors == ((1, 2),)
+    found = decode(b'{"embedding": {"values": [0.5]}, "usageMetadata": {"promptTokenCount": 2}}')
+    assert (found.vectors, found.usage.input) == (((0.5,),), 2)

@@ -121,11 +121,13 @@ class BackgroundResponses:
         running = RunningResponse((context.owner, id), wire.background.progress(context.request, head), stored)
         store = context.runtime.store
         self._running[running.key] = running
+        is_saved = False
         try:
             await _save(store, running, LEASE)
-        except BaseException:
-            del self._running[running.key]
-            raise
+            is_saved = True
+        finally:
+            if not is_saved:
+                del self._running[running.key]
         running.task = asyncio.create_task(self._run(running, store, write_all, end_with))
         return running
 
