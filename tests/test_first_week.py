@@ -8,8 +8,8 @@ import pytest
 
 import dragoman
 from dragoman import Agent, Image, InvalidRequest, Registry, Tool
+from dragoman.engine.call_options import CallOptions
 from dragoman.gateway.request import notice_headers
-from dragoman.models import CallOptions
 from dragoman.targets.option_hints import OPTION_HINTS
 from dragoman.testing import FaultyServer, RawResponse, Scripted
 from dragoman.types import Notice

@@ -28,11 +28,11 @@ from dragoman import (
     Tool,
     ToolCall,
 )
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Send
 from dragoman.events import Finished, Started
 from dragoman.http import HttpResponse
 from dragoman.io.transport import RoutingTransport
-from dragoman.models import CallOptions
 from dragoman.testing import FaultyServer, RawResponse, Scripted
 
 TIDE = Tool(

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, TypeVar, Unpack, overload
 
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.explanation import Explanation
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks
-from dragoman.models import NO_PROMPT, CallOptions, Model, Prompt, prompt_required
+from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
 from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.types import Embeddings, ModelInfo, Response, TokenCount

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, Unpack, cast
 
 from msgspec.structs import replace
 
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import InvalidRequest, SetupError, redact
@@ -25,7 +26,7 @@ from dragoman.io.driver import Driver, Observer
 from dragoman.io.hooks import Hooks, as_hooks
 from dragoman.io.transport import make_transport
 from dragoman.io.url_fetcher import UrlFetcher
-from dragoman.models import CallOptions, Model, check_options
+from dragoman.models import Model, check_options
 from dragoman.targets.config import (
     LibraryConfig,
     ModelFacts,

@@ -30,7 +30,8 @@ from dragoman import (
     tool_results,
     user,
 )
-from dragoman.models import CallOptions, Prompt
+from dragoman.engine.call_options import CallOptions
+from dragoman.models import Prompt
 from dragoman.schema.validate import validate
 from dragoman.streaming import Item
 from dragoman.types import JsonObject

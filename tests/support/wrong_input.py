@@ -42,8 +42,8 @@ from dragoman import (
     user,
 )
 from dragoman.agents.agent import AgentOptions
+from dragoman.engine.call_options import CallOptions
 from dragoman.http import Head, HttpRequest
-from dragoman.models import CallOptions
 from dragoman.testing import FaultyServer, OllamaSimulator, Simulator, Tape
 from dragoman.types.base import Value
 

@@ -13,6 +13,7 @@ from dragoman.agents.budget import Budget, check_prices_installed, price
 from dragoman.agents.events import Result, RunEvent
 from dragoman.agents.loop import CallModel, LoopSettings, Run
 from dragoman.engine.call_context import Timeouts
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.typed import with_output_schema
@@ -20,7 +21,7 @@ from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import notify, short_traceback
 from dragoman.io.stopper import Stopper
-from dragoman.models import CallOptions, Model, Prompt
+from dragoman.models import Model, Prompt
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import (
     AsyncClosableStream,

@@ -9,8 +9,8 @@ import msgspec
 
 from dragoman.cli.input_files import decode_json, errors_in, read_bytes
 from dragoman.cli.terminal import decode_argument
+from dragoman.engine.call_options import CallOptions
 from dragoman.errors import InvalidRequest, OutputError
-from dragoman.models import CallOptions
 from dragoman.registry import Registry
 from dragoman.targets.provider import Provider
 from dragoman.types import JsonObject, is_object

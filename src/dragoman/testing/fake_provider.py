@@ -4,10 +4,11 @@ from abc import ABC, abstractmethod
 from threading import Lock
 from typing import Unpack
 
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
-from dragoman.models import CallOptions, Model
+from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.provider import Provider
 from dragoman.testing.script import (

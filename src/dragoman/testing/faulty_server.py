@@ -11,9 +11,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, Unpack
 
+from dragoman.engine.call_options import CallOptions
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.models import CallOptions, Model
+from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.provider import Provider
 from dragoman.testing.script import (

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from dragoman.cli.batch.rows import BatchRow, read_row, write_answer, write_error
 from dragoman.cli.defaults import DEMO, check_answer
 from dragoman.engine import failover
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.health import Health
 from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, SetupError
-from dragoman.models import CallOptions
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.target import Target

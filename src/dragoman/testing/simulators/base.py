@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.demo.answers import answer as demo_answer
+from dragoman.engine.call_options import CallOptions
 from dragoman.errors import DragomanError
 from dragoman.events import to_events
 from dragoman.http import HttpRequest
-from dragoman.models import CallOptions, Model
+from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.providers import PROVIDERS
