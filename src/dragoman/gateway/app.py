@@ -302,7 +302,9 @@ class App:
 
     async def _serve_endpoint(self, endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
         """Model lists, token counts, embeddings, stored responses."""
-        request = await decode_body(context.http, context.runtime.config.gateway, endpoint.decode)
+        request = await decode_body(
+            context.http, context.runtime.config.gateway, endpoint.decode, is_json=endpoint.is_json
+        )
         background, owner = self._background, context.owner
         if (response := await background.answer(context, request)) is not None:
             return response

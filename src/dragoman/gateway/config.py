@@ -74,6 +74,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a request body, decompressed."""
     max_body_memory: PositiveInt = 256 * 1024 * 1024
     """Bytes of all request bodies that a worker holds."""
+    max_file_storage: PositiveInt = 128 * 1024 * 1024
+    """Bytes of all files that one key stores; one file fits into `max_body`."""
     max_depth: PositiveInt = 128
     """Levels of nested JSON in a request."""
     max_objects: PositiveInt = 20_000

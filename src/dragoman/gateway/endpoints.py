@@ -1,4 +1,4 @@
-"""The endpoints besides generation: model lists, token counts, embeddings, stored responses."""
+"""The endpoints besides generation: model lists, token counts, embeddings, stored responses, files."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -24,6 +24,7 @@ from dragoman.wires.common.server_endpoints import (
     EndpointRequest,
     EndpointResult,
     FetchResponse,
+    FileQuery,
     ItemListQuery,
     ListModels,
     ShowModel,
@@ -67,6 +68,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             return None
         case ItemListQuery():
             return await runtime.item_lists.run(context.owner, endpoint_request)
+        case FileQuery():
+            return await runtime.files.run(context.owner, endpoint_request)
         case StaticDocument():
             return None
 

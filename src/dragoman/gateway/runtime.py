@@ -14,6 +14,7 @@ from dragoman.gateway.auth.api_keys import Keys
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import FILE, Config, GatewaySettings, configure_registry, decode_config
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
+from dragoman.gateway.files import FileStore
 from dragoman.gateway.item_lists import ItemListStore
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
@@ -61,6 +62,7 @@ class Runtime:
         self.conversations = ConversationStore(self.store)
         self.responses = ResponseStore(self.store)
         self.item_lists = ItemListStore(self.store)
+        self.files = FileStore(self.store, max_bytes=config.gateway.max_file_storage)
         self.reasoning = self._vault(previous, process_secret)
         self.keys = Keys(config.keys)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)

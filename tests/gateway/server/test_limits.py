@@ -307,9 +307,9 @@ def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
     ("path", "header", "shape"),
     [
         ("/v1/messages/batches", "", '{"type":"error","error":{"type":"not_found_error"'),
-        ("/v1/files", "anthropic-version", '{"type":"error","error":{"type":"not_found_error"'),
+        ("/v1/skills", "anthropic-version", '{"type":"error","error":{"type":"not_found_error"'),
         ("/v1beta/files", "", '{"error":{"code":404,'),
-        ("/v1/files", "x-goog-api-client", '{"error":{"code":404,'),
+        ("/v1/skills", "x-goog-api-client", '{"error":{"code":404,'),
         ("/api/pull", "", '{"error":"no route for /api/pull"}'),
         ("/native/v1/files", "", '{"error":{"message":"no route for /native/v1/files","type":"not_found"'),
         (
@@ -317,7 +317,7 @@ def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
             "",
             '{"error":{"message":"no route for /v1/chat/files","type":"invalid_request_error"',
         ),
-        ("/v1/files", "", '{"error":{"message":"no route for /v1/files","type":"invalid_request_error"'),
+        ("/v1/skills", "", '{"error":{"message":"no route for /v1/skills","type":"invalid_request_error"'),
         ("/v2", "", '{"error":{"message":"no route for /v2","type":"invalid_request_error"'),
         (
             "/dashboard/nix",

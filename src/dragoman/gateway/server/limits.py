@@ -85,16 +85,17 @@ class BodyBytes:
             self._budget.held -= self._held
 
 
-async def decode_body(http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /) -> T:
+async def decode_body(
+    http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /, *, is_json: bool = True
+) -> T:
     """Check the structure of a JSON body and decode it; a large one in a thread, so that other requests go on."""
-    if len(http.body) > LARGE_BODY:
-        return await asyncio.to_thread(_decode_body, http, limits, decode)
-    return _decode_body(http, limits, decode)
 
+    def run() -> T:
+        if is_json:
+            check_structure(http.body, limits)
+        return decode(http)
 
-def _decode_body(http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T]) -> T:
-    check_structure(http.body, limits)
-    return decode(http)
+    return await asyncio.to_thread(run) if len(http.body) > LARGE_BODY else run()
 
 
 def check_structure(body: bytes, limits: GatewaySettings, /) -> None:

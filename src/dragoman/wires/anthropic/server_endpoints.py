@@ -1,8 +1,9 @@
-"""Anthropic's endpoints besides generation, as a server: models and token counts."""
+"""Anthropic's endpoints besides generation, as a server: models, token counts and files."""
 
 from datetime import UTC, datetime
 
 from dragoman.types import JsonObject, ModelInfo
+from dragoman.wires.anthropic.file_endpoints import FILE_ENDPOINTS
 from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.common.server_endpoints import (
     Route,
@@ -49,4 +50,5 @@ SERVER_ENDPOINTS = (
             "/v1/projects/{project}/locations/{location}/publishers/anthropic/models/count-tokens:rawPredict",
         )
     ),
+    *FILE_ENDPOINTS,
 )

@@ -1,4 +1,4 @@
-"""What a server half offers besides generation: model lists, token counts, embeddings, stored responses.
+"""What a server half offers besides generation: model lists, token counts, embeddings, stored responses, files.
 
 Each `ServerEndpoint` is one path. Its `decode` turns the HTTP request into one of the endpoint requests below; the
 gateway computes the result, whose type the docstring of the endpoint request names; `encode` writes the response.
@@ -106,6 +106,51 @@ class StoredItems(msgspec.Struct, frozen=True, kw_only=True):
     items: list[JsonObject] = []
 
 
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that a server stores for a client, without its content."""
+
+    id: str
+    name: str
+    mime: str
+    size: int
+    created: int
+    """In Unix seconds."""
+    expires: int
+    purpose: str = "user_data"
+
+
+class FileContent(msgspec.Struct, frozen=True):
+    """A stored file with its content."""
+
+    file: StoredFile
+    data: bytes
+
+
+class UploadedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a client uploads."""
+
+    data: bytes
+    name: str
+    mime: str
+    purpose: str = "user_data"
+    seconds: int | None = None
+    """How long it is stored; None for the default of the server."""
+
+
+class FileQuery(msgspec.Struct, frozen=True):
+    """Store, list, read or delete files.
+
+    The result of `create`, `fetch` and `drop` is a `StoredFile`, of `list` a tuple of them, the newest first, and of
+    `content` a `FileContent`.
+    """
+
+    action: Literal["create", "list", "fetch", "content", "drop"]
+    id: str = ""
+    file: UploadedFile | None = None
+    options: Any = None
+    """What `encode` needs to know."""
+
+
 class StaticDocument(msgspec.Struct, frozen=True):
     """Return a document that never changes, such as a version or an API description. The result is None."""
 
@@ -135,9 +180,21 @@ EndpointRequest: TypeAlias = (
     | CancelResponse
     | DropResponse
     | ItemListQuery
+    | FileQuery
     | StaticDocument
 )
-EndpointResult: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | StoredResponse | StoredItems | None
+EndpointResult: TypeAlias = (
+    tuple[ModelInfo, ...]
+    | ModelInfo
+    | int
+    | Embeddings
+    | StoredResponse
+    | StoredItems
+    | StoredFile
+    | tuple[StoredFile, ...]
+    | FileContent
+    | None
+)
 
 
 class ServerEndpoint(msgspec.Struct, frozen=True):
@@ -154,6 +211,8 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
     """Takes the endpoint request and its result."""
     is_public: bool = False
     """Whether it needs no API key."""
+    is_json: bool = True
+    """Whether the body is JSON; otherwise it is a form with a file."""
 
 
 class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):

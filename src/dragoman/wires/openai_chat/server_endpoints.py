@@ -1,4 +1,4 @@
-"""Models and embeddings for clients of OpenAI."""
+"""Models, embeddings and files for clients of OpenAI."""
 
 import struct
 
@@ -14,6 +14,7 @@ from dragoman.wires.common.server_endpoints import (
     list_models_endpoint,
     show_model_endpoint,
 )
+from dragoman.wires.openai_chat.file_endpoints import FILE_ENDPOINTS
 from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest
 from dragoman.wires.openai_chat.server import PLACE_PATHS, deployment
 
@@ -75,4 +76,5 @@ SERVER_ENDPOINTS = (
         embeddings_endpoint(Route(method="POST", path=f"{start}/embeddings"), _decode_embed, _encode_embeddings)
         for start in ("/v1", "/openai/v1", "/openai/deployments/{model}")
     ),
+    *FILE_ENDPOINTS,
 )

@@ -1,0 +1,116 @@
+"""The gateway's file store, in each store."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dragoman.errors import InvalidRequest
+from dragoman.gateway import files as module
+from dragoman.gateway.conversations import store_key
+from dragoman.gateway.errors import BodyTooLarge, NotStored
+from dragoman.gateway.files import FileStore, is_own_id
+from dragoman.gateway.store import Store
+from dragoman.wires.common.server_endpoints import UploadedFile
+
+
+def new(data: bytes = b"tides", **fields: Any) -> UploadedFile:
+    return UploadedFile(data=data, name="a.txt", mime="text/plain", **fields)
+
+
+def test_files_are_stored_listed_read_and_deleted(opened: Callable[[], Store], clock: Any) -> None:
+    async def run() -> None:
+        store = opened()
+        files = FileStore(store, clock=clock)
+        first, second = await files.create("alice", new()), await files.create("alice", new(b"\x00\xff"))
+        assert is_own_id(first.id)
+        assert await files.list("alice") == (second, first)
+        assert (await files.read("alice", second.id)).data == b"\x00\xff"
+        assert await files.delete("alice", first.id) == first
+        assert await files.list("alice") == (second,)
+        with pytest.raises(NotStored, match="it expired, was deleted, or belongs to another key"):
+            await files.read("alice", first.id)
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_nobody_else_sees_a_file(opened: Callable[[], Store], clock: Any) -> None:
+    async def run() -> None:
+        store = opened()
+        files = FileStore(store, clock=clock)
+        file = await files.create("alice", new())
+        for other in ("bob", None):
+            assert await files.list(other) == ()
+            for act in (files.find, files.read, files.delete):
+                with pytest.raises(NotStored):
+                    await act(other, file.id)
+        assert await files.find("alice", file.id) == file
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_file_expires(opened: Callable[[], Store], clock: Any) -> None:
+    async def run() -> None:
+        store = opened()
+        files = FileStore(store, clock=clock)
+        short, long = await files.create("alice", new(seconds=3600)), await files.create("alice", new())
+        clock.now += 3601
+        assert await files.list("alice") == (long,)
+        with pytest.raises(NotStored):
+            await files.read("alice", short.id)
+        clock.now += 30 * 86400
+        assert await files.list("alice") == ()
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_uploads_at_the_same_time_are_all_listed(opened: Callable[[], Store], clock: Any) -> None:
+    async def run() -> None:
+        store = opened()
+        files = FileStore(store, clock=clock)
+        made = await asyncio.gather(*(files.create("alice", new()) for _ in range(8)))
+        assert {file.id for file in await files.list("alice")} == {file.id for file in made}
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_an_owner_stores_a_bounded_amount(
+    opened: Callable[[], Store], clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_FILES", 2)
+
+    async def run() -> None:
+        store = opened()
+        files = FileStore(store, clock=clock, max_bytes=10)
+        await files.create("alice", new(b"123456"))
+        with pytest.raises(BodyTooLarge, match="must fit into the 10 bytes"):
+            await files.create("alice", new(b"12345"))
+        await files.create("bob", new(b"12345"))
+        await files.create("alice", new(b"1"))
+        with pytest.raises(InvalidRequest, match="at most 2 files; delete some"):
+            await files.create("alice", new(b"1"))
+        # Of uploads at the same time, only as many succeed as fit.
+        results = await asyncio.gather(*(files.create("carol", new(b"1234")) for _ in range(4)), return_exceptions=True)
+        assert sum(isinstance(result, BodyTooLarge) for result in results) == 2
+        assert len(await files.list("carol")) == 2
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_file_whose_content_is_gone_does_not_exist(opened: Callable[[], Store], clock: Any) -> None:
+    async def run() -> None:
+        store = opened()
+        files = FileStore(store, clock=clock)
+        file = await files.create(None, new())
+        await store.delete(store_key("file", None, file.id))
+        with pytest.raises(NotStored):
+            await files.read(None, file.id)
+        await store.aclose()
+
+    asyncio.run(run())
