@@ -278,3 +278,31 @@ def test_a_base_url_has_neither_query_nor_fragment(url: str) -> None:
     with pytest.raises(SetupError, match=r"^base_url must not have a query or a fragment") as caught:
         split_base_url(url)
     assert "hush" not in str(caught.value)
+
+
+def test_sent_secrets_are_in_headers_queries_and_the_origin() -> None:
+    http = HttpRequest(
+        method="POST",
+        path="/v1?alt=sse&key=AIza%2B123456",
+        origin="https://me:pass%20word@host",
+        headers={
+            "Authorization": "Basic bWU6b3Blbi1zZXNhbWU=",
+            "proxy-authorization": "Basic ?",
+            "cookie": "a=session-1; b=x",
+            "content-type": "application/json",
+        },
+    )
+    assert set(http.sent_secrets) == {
+        "AIza%2B123456",
+        "AIza+123456",
+        "pass%20word",
+        "pass word",
+        "bWU6b3Blbi1zZXNhbWU=",
+        "open-sesame",
+        "a=session-1; b=x",
+        "session-1",
+    }
+
+
+def test_a_password_that_is_not_base64_is_ignored() -> None:
+    assert HttpRequest(method="GET", path="/", headers={"authorization": "Basic abcde"}).sent_secrets == []

@@ -1,10 +1,11 @@
 """HTTP as plain values: HttpRequest, HttpResponse, Head; base URLs, and the wait that a response asks for."""
 
 import re
+from binascii import a2b_base64
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -15,8 +16,8 @@ MIN_SECRET = 6
 """Characters. A shorter key is a placeholder for a local server, such as "x", and may occur inside other texts."""
 SENSITIVE_NAME = "auth|key|token|secret|cookie|password|credential|signature"
 """Matches the name of a header or query field that may hold a secret."""
-_KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "x-amz-security-token"})
-_KEY_PREFIX = r"(?i)^(?:Bearer |AWS4-HMAC-SHA256 .*Signature=)"
+_KEY_PREFIX = r"(?i)^(?:(?:Bearer|Basic|Token|ApiKey|Api-Key|Key|Negotiate) +|AWS4-HMAC-SHA256 .*Signature=)"
+_COOKIE = r"[^=;,\s]+=([^;,\s]+)"
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +48,15 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
         >>> HttpRequest(method="POST", path="/", headers={"authorization": "Bearer sk-12345"}).sent_secrets
         ['sk-12345']
         """
-        sent = [value for name, value in self.headers.items() if name.lower() in _KEY_HEADERS]
-        sent += re.findall(r"[?&]key=([^&#]*)", self.path)
-        found = {re.sub(_KEY_PREFIX, "", value).strip() for value in (*sent, self.secret or "")}
+        sent = [value for name, value in self.headers.items() if re.search(SENSITIVE_NAME, name.lower())]
+        found = {re.sub(_KEY_PREFIX, "", value.strip()).strip() for value in (*sent, self.secret or "")}
+        for value in sent:
+            found.update(re.findall(_COOKIE, value) if "=" in value.rstrip("=") else ())
+            found.update(_basic_password(value))
+        for value in re.findall(rf"(?i)[?&][^=&]*(?:{SENSITIVE_NAME})[^=&]*=([^&#]*)", self.path):
+            found |= {value, unquote(value)}
+        for value in re.findall(r"//[^/@:]*:([^/@]*)@", self.origin):
+            found |= {value, unquote(value)}
         return sorted((value for value in found if len(value) >= MIN_SECRET), key=len, reverse=True)
 
     def redacted(self) -> "HttpRequest":
@@ -75,6 +82,17 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
         # msgspec's own would show the key.
         safe = self.redacted()
         return [("method", safe.method), ("url", safe.url), ("headers", safe.headers)]
+
+
+def _basic_password(authorization: str) -> list[str]:
+    """The password of an `Authorization: Basic` header."""
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return []
+    try:
+        return [a2b_base64(encoded).decode("latin-1").partition(":")[2]]
+    except ValueError:
+        return []
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,13 +7,10 @@ no headers, and so no keys.
 import asyncio
 import difflib
 import time
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -22,13 +19,12 @@ from dragoman.errors import DragomanError, InvalidRequest, TransportError
 from dragoman.events import Event, PartDelta
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.io.transport import Handle, Transport, make_transport
+from dragoman.testing.redaction import redact_json, redact_text, sent_texts
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
 from dragoman.types.checks import is_encodable, naming, wrong_value
 from dragoman.wires.base import StreamDecoder, Wire
 from dragoman.wires.common.classify import classify
-
-REDACTED = "[redacted]"
 
 
 class ReplayMiss(AssertionError):
@@ -166,7 +162,7 @@ class _ExchangeRecorder:
         self._began = time.monotonic()
         self._wire = wire_of(http)
         self._model, self._request = self._wire.server.decode_request(http) if self._wire else ("", Request())
-        self._keys = _forms(http.sent_secrets)
+        self._keys = sent_texts(http)
         self._moments: list[TimedEvent] = []
         self._failure: RecordedFailure | None = None
         self._body: list[bytes] = []
@@ -235,22 +231,14 @@ class _ExchangeRecorder:
         )
 
 
-def _forms(keys: list[str]) -> list[str]:
-    """The keys, and what they are in base64, in a URL and in HTML, the longest first."""
-    forms: set[str] = set(keys)
-    for key in keys:
-        data = key.encode()
-        forms |= {b64encode(data).decode(), urlsafe_b64encode(data).decode(), quote(key, safe=""), escape(key)}
-    return sorted(forms, key=len, reverse=True)
-
-
 def _redact(exchange: RecordedExchange, keys: list[str]) -> RecordedExchange:
     """The exchange without the keys that were sent: some providers repeat them in an answer or an error."""
     data = msgspec.json.encode(exchange, enc_hook=_no_handler)
-    redacted = data
-    for key in keys:
-        redacted = redacted.replace(msgspec.json.encode(key)[1:-1], REDACTED.encode())
-    return exchange if redacted == data else msgspec.json.decode(redacted, type=RecordedExchange)
+    redacted = redact_json(data, keys)
+    if redacted == data:
+        return exchange
+    # The name of the wire stays: "ollama" is a usual key for a local server.
+    return msgspec.structs.replace(msgspec.json.decode(redacted, type=RecordedExchange), wire=exchange.wire)
 
 
 def _redact_deltas(moments: list[TimedEvent], keys: list[str]) -> tuple[TimedEvent, ...]:
@@ -267,9 +255,8 @@ def _redact_deltas(moments: list[TimedEvent], keys: list[str]) -> tuple[TimedEve
             redacted.append(moment)
             continue
         text, secret[delta.index] = secret[delta.index], ""
-        for key in keys:
-            text = text.replace(key, REDACTED)
-        redacted.append(TimedEvent(at=moment.at, event=msgspec.structs.replace(delta, text=text)))
+        event = msgspec.structs.replace(delta, text=redact_text(text, keys))
+        redacted.append(TimedEvent(at=moment.at, event=event))
     return tuple(redacted)
 
 
