@@ -35,6 +35,7 @@ _COMMON = frozenset(
     "need not now one our out please say see set show some tell than that the their them then there these they this "
     "use user was were what when where which who will with would you your".split()
 )
+MAX_PROMPT = 20_000
 _GREETING = re.compile(r"\s*(hello|hi|hey|good (morning|day|evening)|bonjour|hallo)\b", re.IGNORECASE)
 
 
@@ -83,7 +84,7 @@ def count_tokens(text: str, /) -> int:
     >>> count_tokens("Is it so?")
     4
     """
-    return len(re.findall(r"\w+|[^\w\s]", text))
+    return sum(1 for _ in re.finditer(r"\w+|[^\w\s]", text))  # a loop: other threads run between its steps
 
 
 def embed(text: str, /, *, size: int = 32) -> list[float]:
@@ -99,8 +100,13 @@ def embed(text: str, /, *, size: int = 32) -> list[float]:
     return [count / length for count in counts]
 
 
-def _prompt(request: Request) -> str:
+def _whole_prompt(request: Request) -> str:
     return next((turn.text for turn in reversed(request.messages) if turn.role == "user" and turn.text.strip()), "")
+
+
+def _prompt(request: Request) -> str:
+    """As much of the prompt as the demo looks at for names, numbers and tools."""
+    return _whole_prompt(request)[:MAX_PROMPT]
 
 
 def _results(request: Request) -> tuple[ToolResult, ...]:
@@ -119,7 +125,7 @@ def _text(request: Request) -> str:
         return msgspec.json.encode(value).decode()
     if results := _results(request):
         return " ".join(_quote(result) for result in results)
-    prompt = _prompt(request)
+    prompt = _whole_prompt(request)
     last = request.messages[-1].parts if request.messages else ()
     seen = [sentence for part in last if (sentence := _describe(part))]
     if not prompt:
@@ -127,7 +133,7 @@ def _text(request: Request) -> str:
     elif _GREETING.match(prompt):
         text = "Hello! I am the demo of dragoman: I need no key and no network, and say the same every time."
     else:
-        words = len(prompt.split())
+        words = sum(1 for _ in re.finditer(r"\S+", prompt))
         text = f"You said “{_shorten(prompt)}”, which is {words} word{'s' * (words != 1)}."
     return " ".join([*([text] if text else []), *seen])
 
@@ -247,5 +253,5 @@ def _part_text(part: Part) -> str:
 
 
 def _shorten(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join(text[:2000].split())
     return text if len(text) <= 200 else f"{text[:199]}…"

@@ -11,6 +11,7 @@ It speaks Chat Completions with the server half of that wire, so a demo answer t
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -27,6 +28,10 @@ SLOW_SECONDS = 30.0
 """Seconds until the first byte of demo/slow."""
 RETRY_AFTER = 20.0
 MAX_DIMENSIONS = 4096
+LARGE_BODY = 128 * 1024
+"""Bytes of a request that is answered in a thread."""
+T = TypeVar("T")
+E = TypeVar("E", Send, Open)
 
 
 class DemoTransport:
@@ -43,7 +48,7 @@ class DemoTransport:
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         await asyncio.sleep(_delay(effect))
-        return _respond_http(effect)
+        return await _run(_respond_http, effect)
 
     def open(self, effect: Open, /) -> Exchange:
         time.sleep(_delay(effect))
@@ -51,10 +56,15 @@ class DemoTransport:
 
     async def aopen(self, effect: Open, /) -> Exchange:
         await asyncio.sleep(_delay(effect))
-        return _exchange(effect)
+        return await _run(_exchange, effect)
 
     def close(self) -> None:
         """Do nothing: there is no connection to close."""
+
+
+async def _run(answer: Callable[[E], T], effect: E) -> T:
+    """Answer; a large request in a thread, so that others go on."""
+    return answer(effect) if len(effect.request.body) <= LARGE_BODY else await asyncio.to_thread(answer, effect)
 
 
 class _MemoryHandle:
@@ -95,7 +105,7 @@ def _check_time(effect: Send | Open) -> None:
 
 
 def _model_of(request: HttpRequest) -> str:
-    return str(decode_request_json(request).get("model", "")) if request.body else ""
+    return str(decode_request_json(request).get("model", "")) if b'"slow"' in request.body else ""
 
 
 def _respond_http(effect: Send) -> HttpResponse:

@@ -15,7 +15,8 @@ from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, Unsupporte
 from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
 from dragoman.targets.target import Target
-from dragoman.types import Notice, Request
+from dragoman.types import Notice, Request, ToolCall, ToolResult
+from dragoman.types.json_size import count_values
 from dragoman.wires.common.client import check_capabilities, is_text_only
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -23,6 +24,9 @@ FETCH_TIMEOUT = 15.0
 """Seconds to fetch one image."""
 HEAVY_MESSAGES = 1000
 """A request with more messages is encoded outside the event loop: 10 000 take about 0.1 s."""
+HEAVY_VALUES = 5000
+"""So do more values in the arguments of its tool calls, and longer results, which some wires parse."""
+HEAVY_TEXT = 64 * 1024
 T = TypeVar("T")
 Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
 
@@ -154,7 +158,7 @@ def check_key(target: Target, /) -> None:
 def encode_with_media(request: Request, target: Target, call: CallContext, encode: Encode, /) -> Plan[HttpRequest]:
     """Encode a request; before, fetch its images if the call wants that, and make its media fit the target."""
     media = _checked_media(request, target, call)
-    is_heavy = len(request.messages) > HEAVY_MESSAGES or (media is not None and media.is_heavy)
+    is_heavy = _is_heavy(request) or (media is not None and media.is_heavy)
     if media is not None and call.fetch_images:
         yield from _fetch_images(media, call)
 
@@ -166,6 +170,22 @@ def encode_with_media(request: Request, target: Target, call: CallContext, encod
     now: float = yield Now()
     http: HttpRequest = yield Compute(run, time_left(call.deadline, now))
     return http
+
+
+def _is_heavy(request: Request) -> bool:
+    """Whether the encoding takes long. This looks at a few thousand values at most."""
+    if len(request.messages) > HEAVY_MESSAGES:
+        return True
+    values, characters = HEAVY_VALUES, HEAVY_TEXT
+    for message in request.messages:
+        for part in message.parts:
+            if type(part) is ToolCall:
+                values -= count_values(part.arguments, values)
+            elif type(part) is ToolResult:
+                characters -= len(part.text)
+            if values <= 0 or characters <= 0:
+                return True
+    return False
 
 
 def _checked_media(request: Request, target: Target, call: CallContext) -> RequestMedia | None:

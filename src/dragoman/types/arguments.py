@@ -4,11 +4,18 @@ import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.types.base import JsonObject
+from dragoman.types.json_size import find_excess
 from dragoman.types.parts import ToolCall
+
+MAX_KEYS = 20_000
+"""Keys, objects and lists in one text of arguments: the decoder lets no other thread run."""
+MAX_VALUES = 200_000
+_MAX_DEPTH = 1000
+"""The decoder refuses more by itself."""
 
 
 def parse_arguments(text: str, /) -> JsonObject | None:
-    """The arguments of a call: {} for an empty text and `null`, None if the text is not a JSON object.
+    """The arguments of a call: {} for an empty text and `null`, None if the text is not a JSON object or too large.
 
     >>> parse_arguments('{"port": "Brest"}'), parse_arguments(""), parse_arguments("[1]")
     ({'port': 'Brest'}, {}, None)
@@ -16,10 +23,20 @@ def parse_arguments(text: str, /) -> JsonObject | None:
     # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
     if text.strip() in ("", "null"):
         return {}
+    if _find_excess(text) is not None:
+        return None
     try:
         return _OBJECT.decode(text)
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _find_excess(text: str) -> str | None:
+    """What the text has too much of; a short text is never too large."""
+    if len(text) <= MAX_KEYS:
+        return None
+    data = text.encode("utf-8", "replace")
+    return find_excess(data, depth=_MAX_DEPTH, objects=MAX_KEYS, keys=MAX_KEYS, values=MAX_VALUES)
 
 
 def raw_arguments(text: str, arguments: JsonObject, /) -> str | None:
@@ -38,12 +55,14 @@ MALFORMED = "malformed_arguments"
 def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
     """The arguments of a call in a history, and their text if it differs from ours.
 
-    Malformed arguments are kept as text, so that the model sees its own mistake again.
+    Malformed arguments are kept as text, so that the model sees its own mistake again. Too many are refused.
 
     >>> parse_history_arguments('{"a": 1}'), parse_history_arguments("{a")
     (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
     """
     arguments = parse_arguments(text)
+    if arguments is None and (excess := _find_excess(text)) is not None:
+        raise InvalidRequest(f"the text of a tool call's arguments {excess}; send fewer", param="arguments")
     return ({MALFORMED: text}, text) if arguments is None else (arguments, raw_arguments(text, arguments))
 
 

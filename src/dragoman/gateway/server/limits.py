@@ -5,7 +5,6 @@ Both run in a thread if there is much to do, so that other requests go on.
 """
 
 import asyncio
-import re
 import threading
 import zlib
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, Busy, UnknownEncoding
 from dragoman.http import HttpRequest
+from dragoman.types.json_size import find_excess
 
 T = TypeVar("T")
 
@@ -33,10 +33,6 @@ _OUTPUT_PIECE = 64 * 1024
 """Bytes that are decompressed before they are counted."""
 LARGE_BODY = 128 * 1024
 """Bytes of a body that is decoded in a thread."""
-MAX_KEYS = 100_000
-MAX_VALUES = 1_000_000
-"""Keys and values of one body: the JSON decoder lets no other thread run, so it must not take long."""
-_STRING_OR_SIGN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}:,]', re.DOTALL)
 _ANY_ZLIB = 32 + zlib.MAX_WBITS
 """zlib finds out by the first bytes whether it is gzip or deflate."""
 
@@ -100,32 +96,9 @@ async def decode_body(
 
 def check_structure(body: bytes, limits: GatewaySettings, /) -> None:
     """Raise InvalidRequest if the JSON is nested too deep, or has too many objects, keys or values."""
-    brackets, values = body.count(b"{") + body.count(b"["), body.count(b",")
-    if brackets <= min(limits.max_depth, limits.max_objects) and values <= MAX_KEYS:
-        return
-    depth = objects = keys = values = 0
-    # A loop instead of `findall`: other threads run between its steps.
-    for token in _STRING_OR_SIGN.finditer(body):
-        match token[0]:
-            case b"{" | b"[":
-                objects += 1
-                depth += 1
-                if depth > limits.max_depth:
-                    raise InvalidRequest(f"the body is nested more than {limits.max_depth} levels deep")
-                if objects > limits.max_objects:
-                    raise InvalidRequest(f"the body has more than {limits.max_objects} objects and lists")
-            case b"}" | b"]":
-                depth -= 1
-            case b":":
-                keys += 1
-                if keys > MAX_KEYS:
-                    raise InvalidRequest(f"the body has more than {MAX_KEYS} keys")
-            case b",":
-                values += 1
-                if values > MAX_VALUES:
-                    raise InvalidRequest(f"the body has more than {MAX_VALUES} values")
-            case _:
-                pass
+    excess = find_excess(body, depth=limits.max_depth, objects=limits.max_objects)
+    if excess is not None:
+        raise InvalidRequest(f"the body {excess}")
 
 
 async def decompress(http: HttpRequest, max_body: int, body_bytes: BodyBytes, /) -> HttpRequest:

@@ -1,0 +1,82 @@
+"""JSON is counted before it is decoded."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman import InvalidRequest
+from dragoman.types.arguments import MAX_KEYS, parse_arguments, parse_history_arguments
+from dragoman.types.json_size import count_values, find_excess
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(st.sampled_from('ab"\\[]{},:é')),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+)
+
+
+def measure(value: Any) -> tuple[int, int, int]:
+    """Depth, objects and keys of a value."""
+    if isinstance(value, dict):
+        inner = [measure(each) for each in value.values()]
+        return (
+            1 + max((i[0] for i in inner), default=0),
+            1 + sum(i[1] for i in inner),
+            len(value) + sum(i[2] for i in inner),
+        )
+    if isinstance(value, list):
+        inner = [measure(each) for each in value]
+        return 1 + max((i[0] for i in inner), default=0), 1 + sum(i[1] for i in inner), sum(i[2] for i in inner)
+    return 0, 0, 0
+
+
+@given(VALUES)
+def test_the_counts_are_those_of_the_decoded_value(value: object) -> None:
+    data = json.dumps(value).encode()
+    depth, objects, keys = measure(value)
+    assert find_excess(data, depth=depth, objects=objects, keys=keys, values=len(data)) is None
+    if depth:
+        assert find_excess(data, depth=depth - 1, objects=objects) == f"is nested more than {depth - 1} levels deep"
+        assert find_excess(data, depth=depth, objects=objects - 1) == f"has more than {objects - 1} objects and lists"
+    if keys > 1:
+        excess = find_excess(data, depth=depth, objects=objects, keys=keys - 1)
+        # The cheap count knows no keys, only commas: one key for each object is not counted.
+        assert excess in (None, f"has more than {keys - 1} keys")
+
+
+def test_too_much_is_named() -> None:
+    keys = b"{" + b'"a":1,' * 9 + b'"b":1}'
+    assert find_excess(keys, depth=5, objects=5, keys=9) == "has more than 9 keys"
+    assert find_excess(b"[1,2,3,4]", depth=5, objects=5, values=2) == "has more than 2 values"
+    assert find_excess(b"[]]]" + b",1" * 3, depth=5, objects=5, values=3) is None
+    assert find_excess(b'["' + b"\\", depth=1, objects=0) == "has more than 0 objects and lists"
+
+
+def test_a_long_string_is_skipped_in_pieces() -> None:
+    data = b'["' + b'\\"[:,' * 20_000 + b'",[1]]'
+    assert find_excess(data, depth=2, objects=2) is None
+    assert find_excess(data, depth=1, objects=2) == "is nested more than 1 levels deep"
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "count"),
+    [("a", 9, 0), ({"a": {"b": [1, 2]}}, 9, 4), ([[1] * 9] * 9, 5, 5), ({"a": 1, "b": 2}, 2, 2), ([1, 2, 3], 2, 2)],
+)
+def test_values_are_counted_up_to_an_end(value: object, most: int, count: int) -> None:
+    assert count_values(value, most) == count
+
+
+def test_too_many_arguments_are_not_parsed() -> None:
+    text = json.dumps({f"k{n}": 1 for n in range(MAX_KEYS + 1)})
+    assert parse_arguments(text) is None
+    with pytest.raises(InvalidRequest, match="arguments has more than 20000 keys") as caught:
+        parse_history_arguments(text)
+    assert caught.value.param == "arguments"
+
+
+def test_a_long_text_with_few_arguments_is_parsed() -> None:
+    value = {"text": ':,{[\\"' * MAX_KEYS}
+    assert parse_arguments(json.dumps(value)) == value
+    assert parse_history_arguments("{" * (MAX_KEYS // 100))[0] == {"malformed_arguments": "{" * (MAX_KEYS // 100)}
