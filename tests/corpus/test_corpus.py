@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,6 +36,8 @@ ANSWERED = [exchange for exchange in exchanges() if exchange.status < 400]
 REFUSED = [exchange for exchange in exchanges() if exchange.status >= 400]
 STREAMED = [exchange for exchange in ANSWERED if exchange.streamed]
 QUESTION = [exchange for exchange in exchanges() if exchange.request is not None]
+CHATS = [exchange for exchange in QUESTION if not exchange.is_text]
+TEXTS = [exchange for exchange in QUESTION if exchange.is_text]
 
 
 @grouped(by_folder(ANSWERED))
@@ -47,12 +50,12 @@ def test_a_response_survives(exchange: Exchange) -> None:
         return
     laws.obeys_grammar(events)
     response = fold(events)
-    back = fold(wire.client.decode_body(wire.server.encode_body(response).body))
+    back = fold(wire.client.decode_body(exchange.server.encode_body(response).body))
     assert view(back) == view(response)
     if not exchange.streamed:
         assert back.message == response.message
         return
-    encoder = wire.server.stream_encoder(decoded_request(exchange))
+    encoder = exchange.server.stream_encoder(decoded_request(exchange))
     data = b"".join(encoder.feed(event) for event in events)
     again, error = laws.read(wire.client.stream_decoder(), [data])
     assert error is None
@@ -84,7 +87,7 @@ def target_of(home: str, model: str) -> Target:
 
 def decoded_request(exchange: Exchange) -> Request:
     http = HttpRequest(method="POST", path=exchange.path, body=msgspec.json.encode(exchange.request or {}))
-    return wires.get(exchange.wire).server.decode_request(http)[1]
+    return exchange.server.decode_request(http)[1]
 
 
 def view(response: Response) -> dict[str, object]:
@@ -153,7 +156,7 @@ def test_a_cut_stream_is_truncated_or_a_prefix(exchange: Exchange) -> None:
         assert cut_error is not None or (error is None and events == whole)
 
 
-@grouped(by_folder(QUESTION))
+@grouped(by_folder(CHATS))
 def test_a_request_survives(exchange: Exchange) -> None:
     assert exchange.request is not None
     wire = wires.get(exchange.wire)
@@ -172,6 +175,35 @@ def test_a_request_survives(exchange: Exchange) -> None:
     if exchange.folder == "bedrock-invoke":
         body.pop("stream", None)  # the path says it
     assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
+
+
+@grouped(by_folder(TEXTS))
+def test_a_text_to_continue_survives(exchange: Exchange) -> None:
+    assert exchange.request is not None
+    try:
+        exchange.server.check(exchange.model, decoded_request(exchange))
+    except InvalidRequest:
+        assert exchange.status == 400, "the provider took it"
+        return
+    home = target_of(HOME[exchange.wire], exchange.model)
+    quirks = msgspec.structs.replace(home.quirks, completions="/completions", fill_in="/completions", top_k=True)
+    home = msgspec.structs.replace(home, quirks=quirks)
+    sent = wires.get(exchange.wire).client.encode_request(decoded_request(exchange), home)
+    body = msgspec.json.decode(sent.body)
+    assert level(exchange.wire, unified(body)) == level(exchange.wire, unified(exchange.request))
+
+
+def unified(body: dict[str, Any]) -> dict[str, Any]:
+    """A body of `/completions` or `/api/generate` without differences of form: nulls, defaults, a chat of one turn."""
+    body = {name: value for name, value in body.items() if value not in (None, "", [], {}, False)}
+    if "options" in body:
+        body["options"] = {name: value for name, value in body["options"].items() if value}
+    if messages := body.pop("messages", None):
+        body["prompt"] = messages[-1]["content"]
+    # Ollama streams unless told otherwise, and the others the other way round.
+    body.pop("stream", None)
+    body.pop("stream_options", None)
+    return {name: value for name, value in body.items() if value not in ({}, "")}
 
 
 @grouped(by_folder(QUESTION))

@@ -126,6 +126,8 @@ def _text(request: Request) -> str:
     if results := _results(request):
         return " ".join(_quote(result) for result in results)
     prompt = _whole_prompt(request)
+    if request.raw:
+        return _continuation(prompt, request.suffix or "")
     last = request.messages[-1].parts if request.messages else ()
     seen = [sentence for part in last if (sentence := _describe(part))]
     if not prompt:
@@ -136,6 +138,12 @@ def _text(request: Request) -> str:
         words = sum(1 for _ in re.finditer(r"\S+", prompt))
         text = f"You said “{_shorten(prompt)}”, which is {words} word{'s' * (words != 1)}."
     return " ".join([*([text] if text else []), *seen])
+
+
+def _continuation(prompt: str, suffix: str) -> str:
+    """The words of a text that the demo continues: what it counts stands before and after the gap."""
+    before, after = len(prompt.split()), len(suffix.split())
+    return f" and so on, after {before} words" + (f" and before {after}" if suffix else "") + "."
 
 
 def _describe(part: Part) -> str:

@@ -21,6 +21,7 @@ from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.types import Finish, Request, Response, assistant, is_list
+from dragoman.wires.base import ServerHalf
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json, invalid_field
 
@@ -115,7 +116,7 @@ def _respond_http(effect: Send) -> HttpResponse:
 
 def _exchange(effect: Open) -> Exchange:
     _check_time(effect)
-    server = wires.get("openai_chat").server
+    server = _server(effect.request)
     try:
         model, request = server.decode_request(effect.request)
         response = _respond(model, request)
@@ -129,8 +130,15 @@ def _exchange(effect: Open) -> Exchange:
     return Exchange(Head(status=200, headers={"content-type": encoder.content_type}), _MemoryHandle(chunks))
 
 
+def _server(http: HttpRequest) -> ServerHalf:
+    """The server half for a path: of a chat, or of a text to continue."""
+    wire = wires.get("openai_chat")
+    is_chat = http.path.endswith("/chat/completions") or not http.path.endswith("/completions")
+    return wire.server if is_chat else wire.other_servers[0]
+
+
 def _route(http: HttpRequest) -> HttpResponse:
-    server = wires.get("openai_chat").server
+    server = _server(http)
     if http.path.endswith("/models"):
         models = [{"id": name, "object": "model", "owned_by": "demo"} for name in BEHAVIOURS]
         return HttpResponse(body=encode_json({"object": "list", "data": models}))

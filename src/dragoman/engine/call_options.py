@@ -62,6 +62,10 @@ class CallOptions(TypedDict, total=False):
     """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None
     """Whether the provider caches the prompt."""
+    raw: bool | None
+    """Whether the model continues the prompt as plain text, without the template of a chat."""
+    suffix: str | None
+    """The text after a gap: the model fills what is between the prompt and it."""
     user: str | None
     """An id of the end user, for the provider."""
     metadata: dict[str, str]

@@ -26,7 +26,7 @@ _COMPATIBLE = Quirks(
 """The quirks that most servers with Chat Completions share."""
 _FEW_OPTIONS: tuple[RareOption, ...] = ("logit_bias", "logprobs", "top_logprobs", "service_tier", "verbosity")
 _NO_OPTIONS: tuple[RareOption, ...] = get_args(RareOption)
-_LOCAL = replace(_COMPATIBLE, top_k=True, think_tags=True)
+_LOCAL = replace(_COMPATIBLE, top_k=True, think_tags=True, completions="/completions")
 _LLAMA_CPP = replace(_LOCAL, named_choice=False, reasoning_replay_fields=("reasoning_content",))
 """tool_choice must be a string; an object is treated as auto, without an error."""
 _LLAMA_CPP_CAPABILITIES = Capabilities(
@@ -206,6 +206,8 @@ _RECORDS = (
             forced_choice_with_thinking=False,
             reasoning_replay_fields=("reasoning_content",),
             calls_need_reasoning=True,
+            completions="/beta/completions",
+            fill_in="/beta/completions",
         ),
         capabilities=Capabilities(max_images=0, documents=False, audio=False, forced_choice=False),
     ),
@@ -249,6 +251,7 @@ _RECORDS = (
             reasoning="object",
             unsupported=("n",),
             reasoning_replay_fields=("reasoning", "reasoning_details"),
+            completions="/completions",
         ),
         capabilities=Capabilities(image_urls=True),
     ),
@@ -387,7 +390,12 @@ _RECORDS = (
         wire="openai_chat",
         base_url="demo://local/v1",
         needs_key=False,
-        quirks=Quirks(accepts_unknown_fields=False, unsupported=_NO_OPTIONS),
+        quirks=Quirks(
+            accepts_unknown_fields=False,
+            unsupported=_NO_OPTIONS,
+            completions="/completions",
+            fill_in="/completions",
+        ),
     ),
 )
 PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}

@@ -139,6 +139,10 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Thinking in the history needs its signature."""
     thought_signatures: bool = False
     """The first tool call of a step in the history needs its thought signature."""
+    completions: str | None = None
+    """The path that continues a plain text, on the wire `openai_chat`; None if there is none."""
+    fill_in: str | None = None
+    """The path that fills the gap between a text and a suffix, on the wire `openai_chat`; None if there is none."""
     embeddings: Literal["texts", "output_dimension"] | None = None
     """The form of an embeddings request: None is the wire's own, `texts` Cohere's, else the field for `dimensions`."""
     result_media: bool = False

@@ -74,6 +74,10 @@ class Request(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     reasoning: Effort | int | None = None
     """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None = None
+    raw: bool | None = None
+    """Whether each user message is a text that the model continues, without the template of a chat."""
+    suffix: str | None = None
+    """The text after a gap: the model fills what is between the prompt and it."""
     user: str | None = None
     metadata: dict[str, str] = {}
     stream: bool = False
@@ -111,6 +115,8 @@ _FIELD_TYPES: tuple[tuple[str, frozenset[type]], ...] = (
     ("service_tier", _OPTIONAL_TEXT),
     ("verbosity", _OPTIONAL_TEXT),
     ("cache", _OPTIONAL_FLAG),
+    ("raw", _OPTIONAL_FLAG),
+    ("suffix", _OPTIONAL_TEXT),
     ("user", _OPTIONAL_TEXT),
     ("metadata", frozenset({dict})),
     ("stream", frozenset({bool})),
@@ -232,9 +238,9 @@ def _check_keys(request: Request) -> None:
             raise wrong_value("metadata", "a dict of str", value if read_text(key) is not WRONG else key)
 
 
-_TEXT_FIELDS = ("tool_choice", "schema_name", "service_tier", "user")
+_TEXT_FIELDS = ("tool_choice", "schema_name", "service_tier", "suffix", "user")
 _texts = attrgetter(*_TEXT_FIELDS)
-_NO_TEXTS = (None, "response", None, None)
+_NO_TEXTS = (None, "response", None, None, None)
 
 
 def _check_values(request: Request) -> None:

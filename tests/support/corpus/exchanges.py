@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dragoman import wires
+from dragoman.wires.base import ServerHalf
 from dragoman.wires.common.event_stream import encode_message
 from tests.support.paths import CORPUS
 
@@ -20,7 +22,15 @@ WIRES = {
     "google": "google",
     "interactions": "google_interactions",
     "ollama": "ollama",
+    "completions": "openai_chat",
+    "ollama-generate": "ollama",
 }
+TEXTS = ("completions", "ollama-generate")
+"""Recorded forms of a wire for a plain text, with a server half of their own."""
+NOT_SPOKEN = (
+    "writer-completions--openllmetry--test-completions-test-writer-async-streaming-completions-legacy--0-61bea5"
+)
+"""A stream of a provider that we have no record for, in a form of its own and without an end mark."""
 
 
 class Exchange(NamedTuple):
@@ -40,6 +50,14 @@ class Exchange(NamedTuple):
     body: bytes
     chunk_lengths: list[int]
     features: list[str]
+    is_text: bool = False
+    """Whether the request is a plain text, and not a chat."""
+
+    @property
+    def server(self) -> ServerHalf:
+        """The server half for its path."""
+        wire = wires.get(self.wire)
+        return wire.other_servers[0] if self.is_text else wire.server
 
     @property
     def streamed(self) -> bool:
@@ -82,7 +100,7 @@ def _read(path: Path) -> Exchange | None:
     request, response = data["request"], data["response"]
     # InvokeModel takes the bodies of each maker; Anthropic's say so.
     is_messages = data["wire"] == "invoke" and "anthropic_version" in (request.get("body") or {})
-    if data["wire"] not in WIRES and not is_messages:
+    if (data["wire"] not in WIRES and not is_messages) or data["id"] == NOT_SPOKEN:
         return None
     return Exchange(
         id=data["id"],
@@ -99,4 +117,5 @@ def _read(path: Path) -> Exchange | None:
         body=_body(response),
         chunk_lengths=response.get("chunk_lengths") or [],
         features=data.get("features") or [],
+        is_text=data["wire"] in TEXTS,
     )

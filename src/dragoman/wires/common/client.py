@@ -15,6 +15,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
 from dragoman.types import Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
+from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.wires.common.notices import NoticeCollector
@@ -125,6 +126,7 @@ class WireClient:
         decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
         thinking_extra: Extra | None = None,
         decode_plain: Callable[[bytes, Request | None, Target | None], Response | None] | None = None,
+        encode_completion: Callable[[Request, Target], HttpRequest | None] | None = None,
     ) -> None:
         self._encode_request = encode_request
         self.encode_result = encode_result
@@ -137,13 +139,22 @@ class WireClient:
         """The extra of thinking in `<think>` tags; None if texts of this wire are never split."""
         self._decode_plain = decode_plain
         """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
+        self._encode_completion = encode_completion
+        """Encodes a request that continues a text, if the wire has one; it returns None if the target does not."""
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
+        if request.raw or request.suffix is not None:
+            return self._encode_text(request, target)
         if request.tools or request.stream or request.schema is not None:
             check_capabilities(request, target)
         if not is_text_only(request):
             check_media(request, target.capabilities)
         return self._encode_request(request, target)
+
+    def _encode_text(self, request: Request, target: Target) -> HttpRequest:
+        """A request that continues a text: as such if the target can do that, else as a chat."""
+        http = None if self._encode_completion is None else self._encode_completion(request, target)
+        return encode_as_chat(request, target, self.encode_request) if http is None else http
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         notes = NoticeCollector(self._wire)

@@ -4,9 +4,9 @@ from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.framing import NdjsonDecoder
 from dragoman.wires.ollama.decoder import OllamaDecoder, decode_error
-from dragoman.wires.ollama.encoder import encode_request, encode_tools
+from dragoman.wires.ollama.encoder import encode_tools
 from dragoman.wires.ollama.endpoints import ENDPOINTS
-from dragoman.wires.ollama.generate import OllamaGenerateServer
+from dragoman.wires.ollama.generate import OllamaGenerateServer, encode_completion, encode_request
 from dragoman.wires.ollama.parts import encode_result
 from dragoman.wires.ollama.schema import NAME, add_durations
 from dragoman.wires.ollama.server import OllamaServer
@@ -20,6 +20,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=OllamaDecoder,
+        encode_completion=encode_completion,
         thinking_extra={NAME: {}},
         framing=NdjsonDecoder,
         decode_error=decode_error,

@@ -100,11 +100,14 @@ class OllamaDecoder:
             raise _read_error(data.decode("utf-8", "replace"))
         out = self.out
         self._line_count += 1
-        if not self._has_started and (line.message is not None or line.done):
+        message = line.message
+        if message is None and (line.response is not None or line.thinking is not None):
+            message = OllamaMessage(content=line.response, thinking=line.thinking)
+        if not self._has_started and (message is not None or line.done):
             self._has_started = True
             out.start(model=line.model, created=read_time(line.created_at))
-        if line.message is not None:
-            self._read_message(line.message, line.logprobs or [])
+        if message is not None:
+            self._read_message(message, line.logprobs or [])
         elif line.logprobs:
             self._add_logprobs(line.logprobs)
         if line.done:

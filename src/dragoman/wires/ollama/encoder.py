@@ -25,7 +25,7 @@ PENALTIES = ("frequency_penalty", "presence_penalty")
 RARE_FIELDS = {name: name for name in (*PENALTIES, "logprobs", "top_logprobs")}
 
 
-def encode_request(request: Request, target: Target) -> HttpRequest:
+def encode_chat(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)

@@ -31,6 +31,9 @@ THINK: dict[bool | str, Effort] = {
     "max": "max",
 }
 
+GENERATE_FIELDS = ("template", "context")
+"""Fields of `/api/generate` that `/api/chat` does not have."""
+
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 """Members of the last line: nanoseconds of all, of loading the model, of reading the prompt, and of the answer."""
 
@@ -74,6 +77,9 @@ class OllamaLine(msgspec.Struct):
     model: str | None = None
     created_at: Any = None
     message: OllamaMessage | None = None
+    response: str | None = None
+    """The text of a line of `/api/generate`."""
+    thinking: str | None = None
     done: bool | None = None
     done_reason: str | None = None
     prompt_eval_count: int | None = None
@@ -117,6 +123,8 @@ class OllamaGenerateRequest(msgspec.Struct):
     """The fields of `/api/generate` that a chat does not have."""
 
     prompt: str = ""
+    suffix: str | None = None
+    raw: bool | None = None
     system: str | None = None
     images: list[str] | None = None
 

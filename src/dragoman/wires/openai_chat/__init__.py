@@ -2,6 +2,7 @@
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
 from dragoman.wires.openai_chat.decoder import ChatDecoder
 from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
 from dragoman.wires.openai_chat.endpoints import ENDPOINTS
@@ -20,9 +21,11 @@ WIRE = Wire(
         encode_result=encode_result,
         decoder=ChatDecoder,
         decode_plain=decode_plain,
+        encode_completion=encode_completion,
         thinking_extra={NAME: {"fields": ["reasoning_content"]}},
     ),
     server=OpenAIChatServer(),
+    other_servers=(OpenAICompletionsServer(),),
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

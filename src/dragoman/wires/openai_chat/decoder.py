@@ -368,11 +368,11 @@ def _text(data: bytes) -> str | None:
 
 
 def _delta(choice: ChatChoice) -> ChatMessage | None:
-    return choice.delta
+    return choice.delta if choice.text is None else ChatMessage(content=choice.text)
 
 
 def _message(choice: ChatChoice) -> ChatMessage | None:
-    return choice.message or choice.delta
+    return choice.message or _delta(choice)
 
 
 def _error_in(chunk: ChatChunk, data: bytes) -> ProviderError | None:

@@ -63,7 +63,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     for field, others in SAME_CONCEPT.items() if extra else ():
         if any(other in extra for other in others):
             body.pop(field, None)
-    return post_request(target, PATH, {**body, **_encode_stream(request, target, stream_options), **extra}, notes)
+    return post_request(target, PATH, {**body, **encode_stream(request, target, stream_options), **extra}, notes)
 
 
 def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
@@ -162,7 +162,8 @@ def _encode_switch(effort: str, target: Target, notes: NoticeCollector) -> JsonO
     return {"thinking": thinking}
 
 
-def _encode_stream(request: Request, target: Target, stream_options: object) -> JsonObject:
+def encode_stream(request: Request, target: Target, stream_options: object) -> JsonObject:
+    """The fields of a request that asks for a stream."""
     if not request.stream:
         return {}
     if not target.quirks.stream_usage:

@@ -1,6 +1,7 @@
 """Encodes and decodes the parts of messages, tool calls and tools, for both halves."""
 
 from collections.abc import Iterable
+from itertools import zip_longest
 
 import msgspec
 
@@ -282,9 +283,17 @@ def read_choice_logprobs(logprobs: JsonObject) -> dict[str, list[TokenLogprob]]:
     tokens, numbers = logprobs.get("tokens"), logprobs.get("token_logprobs")
     if is_list(tokens) and is_list(numbers):
         # The form of the Completions API; a few servers have it in Chat Completions, too (2026-09).
-        pairs = [{"token": token, "logprob": number} for token, number in zip(tokens, numbers, strict=False)]
-        return {"text": read_logprobs(pairs)}
+        tops = logprobs.get("top_logprobs")
+        items = [
+            {"token": token, "logprob": number, "top_logprobs": _read_alternatives(top)}
+            for token, number, top in zip_longest(tokens, numbers, tops if is_list(tops) else ())
+        ]
+        return {"text": read_logprobs(items)}
     return {"text": read_logprobs(logprobs.get("content")), "refusal": read_logprobs(logprobs.get("refusal"))}
+
+
+def _read_alternatives(top: object) -> list[JsonObject]:
+    return [{"token": token, "logprob": number} for token, number in top.items()] if is_object(top) else []
 
 
 def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:

@@ -12,6 +12,8 @@ from dragoman.wires.common.extra import VERBATIM
 from dragoman.wires.common.json import whole_number, without_none
 
 NAME = "openai_chat"
+COMPLETIONS = "openai_completions"
+"""The key of the `extra` of a request with fields that only `/completions` has."""
 COVERED = NAME + VERBATIM
 """The key of the `extra` of a tool or call with what its other fields also say."""
 CUSTOM = "custom"
@@ -124,6 +126,8 @@ class ChatChoice(msgspec.Struct, gc=False):
     index: int | None = None
     delta: ChatMessage | None = None
     message: ChatMessage | None = None
+    text: str | None = None
+    """The text of an answer that continues a text."""
     finish_reason: str | None = None
     logprobs: Any = None
     usage: "ChatUsage | None" = None
@@ -198,6 +202,27 @@ class ChatRequest(msgspec.Struct):
     stream: bool | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
+
+
+class CompletionRequest(msgspec.Struct):
+    """The body of a client's request to `/completions`."""
+
+    model: str = ""
+    prompt: str | list[str | int | list[int]] | None = None
+    suffix: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    n: int | None = None
+    stream: bool | None = None
+    logprobs: int | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    user: str | None = None
 
 
 class ChatPlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):

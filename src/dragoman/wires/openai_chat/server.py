@@ -180,7 +180,9 @@ def deployment(http: HttpRequest, /) -> str | None:
     if not http.path.startswith(_DEPLOYMENTS):
         return None
     path = http.path.partition("?")[0].removeprefix(_DEPLOYMENTS)
-    return unquote(path.removesuffix("/chat/completions").removesuffix("/embeddings"))
+    for ending in ("/chat/completions", "/completions", "/embeddings"):
+        path = path.removesuffix(ending)
+    return unquote(path)
 
 
 def is_within(value: float | None, most: float) -> bool:

@@ -34,15 +34,17 @@ def _decode_embed(http: HttpRequest) -> Embed:
     if not model:
         raise missing_field("model")
     base64 = body.encoding_format == "base64"
-    return Embed(model, _decode_texts(body.input), body.dimensions, base64, ignored_fields=tuple(without_none(rest)))
+    return Embed(
+        model, decode_texts(body.input, "input"), body.dimensions, base64, ignored_fields=tuple(without_none(rest))
+    )
 
 
-def _decode_texts(value: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
+def decode_texts(value: str | list[str | int | list[int]], field: str) -> tuple[str | tuple[int, ...], ...]:
     """The texts of a text or a list of texts, where a text may also be a list of tokens."""
     pieces = [value] if isinstance(value, str) else value
     tokens = tuple(piece for piece in pieces if isinstance(piece, int))
     if not pieces or (tokens and len(tokens) < len(pieces)):
-        raise invalid_field("input", "must be a text, a list of texts, a list of tokens or a list of these")
+        raise invalid_field(field, "must be a text, a list of texts, a list of tokens or a list of these")
     if tokens:
         return (tokens,)
     return tuple(tuple(piece) if isinstance(piece, list) else piece for piece in pieces if not isinstance(piece, int))
