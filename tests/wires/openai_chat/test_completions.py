@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dragoman import Registry, wires
 from dragoman.errors import InvalidRequest, Overloaded, Unsupported
-from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import (
@@ -236,7 +236,7 @@ def test_a_stream_is_chunks_of_text() -> None:
     _, request = decoded(model="m", prompt="Once", stream=True, stream_options={"include_usage": True})
     encoder = SERVER.stream_encoder(request)
     thinking, text = Thinking(text="hm"), Text(text=" time")
-    events = [
+    events: list[Event] = [
         Started(id="c", model="m", created=5),
         PartStarted(index=0, kind="thinking"),
         PartDelta(index=0, text="hm"),
