@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from PIL import Image as Pillow
 
 import dragoman
@@ -39,6 +39,8 @@ from dragoman.types import (
     user,
 )
 from dragoman.types.checks import check_whole_number, shown
+from dragoman.types.parameters import NamedParameters
+from dragoman.types.quick import new_text
 from tests.support.images import picture
 
 B64 = base64.b64encode(b"hi").decode()
@@ -558,3 +560,49 @@ def test_events_must_be_iterable() -> None:
 def test_a_path_must_be_one_that_can_exist(path: str) -> None:
     with pytest.raises(InvalidRequest, match=r"^path must be a str or a Path"):
         Document.from_path(path)
+
+
+# Names of parameters --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "fields", "message"),
+    [
+        (Message, {"role": "user", "content": "hi"}, "Message has no parameter content; write parts="),
+        (Text, {"content": "hi"}, "Text has no parameter content; write text="),
+        (ToolResult, {"tool_call_id": "a", "content": "b"}, "ToolResult has no parameter tool_call_id; write id="),
+        (ToolCall, {"id": "a", "name": "b", "input": {}}, "ToolCall has no parameter input; write arguments="),
+        (Tool, {"name": "a", "input_schema": {}}, "Tool has no parameter input_schema; write parameters="),
+        (Image, {"data": b"a", "media_type": "image/png"}, "Image has no parameter media_type; write mime="),
+        (Image, {"urls": "https://x"}, "Image has no parameter urls; did you mean url?"),
+        (Finish, {"raeson": "stop"}, "Finish has no parameter raeson; did you mean reason?"),
+        (Opaque, {"zzz": 1}, "Opaque has no parameter zzz; it must be one of wire, data"),
+        (Text, {}, "text must be passed to Text, got nothing; write text="),
+        (
+            partial(cast("Any", Text), "a", {}, (), 1),
+            {},
+            "Text must be called with names, got too many values without; write text=",
+        ),
+        (partial(cast("Any", Text), "a"), {"text": "b"}, "text must be passed once, got it by place and by name"),
+    ],
+)
+def test_a_wrong_name_of_a_parameter_has_a_hint(make: Any, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        make(**fields)
+    assert str(caught.value) == message
+
+
+def test_a_type_error_of_another_cause_stays() -> None:
+    class Own(Struct, metaclass=NamedParameters):
+        def __post_init__(self) -> None:
+            raise TypeError("of the caller's own")
+
+    with pytest.raises(TypeError, match="of the caller's own"):
+        Own()
+
+
+def test_values_that_decoders_make_share_nothing() -> None:
+    new_text("a").extra["x"] = 1
+    user("a").extra["x"] = 1
+    assert new_text("a") == Text("a")
+    assert user("a") == Message("user", "a")

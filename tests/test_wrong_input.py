@@ -5,6 +5,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman import DragomanError, InvalidRequest
@@ -34,6 +35,28 @@ def test_right_values_are_accepted(case: Case) -> None:
     if inspect.iscoroutine(result):
         asyncio.run(result)
     wrong_input.close(result)
+
+
+STRUCTS = [
+    (name, value)
+    for name, value in wrong_input.public()
+    if name not in LEFT_OUT and inspect.isclass(value) and issubclass(value, msgspec.Struct)
+]
+
+
+@pytest.mark.parametrize(("name", "struct"), STRUCTS, ids=[name for name, _ in STRUCTS])
+def test_a_wrong_name_of_a_parameter_is_an_error_that_names_it(name: str, struct: Any) -> None:
+    right = wrong_input.case(name, struct).right
+    with pytest.raises(InvalidRequest, match="has no parameter no_such_thing; ") as caught:
+        struct(**right, no_such_thing=1)
+    assert caught.value.param == "no_such_thing"
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+    required = [field.name for field in msgspec.structs.fields(struct) if field.required]
+    for parameter in required:
+        with pytest.raises(InvalidRequest, match=f"^{parameter} must be passed to {struct.__name__}") as caught:
+            struct(**{key: value for key, value in right.items() if key != parameter})
+        assert caught.value.param == parameter
 
 
 def test_what_is_left_out_exists() -> None:

@@ -17,6 +17,7 @@ DragomanError
  └ ChainExhausted    every target failed or was skipped; has .attempts
 """
 
+import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -44,6 +45,7 @@ def redact(text: str, /) -> str:
     >>> redact("Incorrect API key provided: sk-proj-12345678")
     'Incorrect API key provided: [redacted]'
     """
+    _check_text("text", text)
     return re.sub(_KEY, "[redacted]", text)
 
 
@@ -91,6 +93,21 @@ class _ErrorFacts(TypedDict, total=False):
     limit_name: str | None
 
 
+def _wrong(parameter: str, expected: str, value: object) -> "InvalidRequest":
+    return InvalidRequest(f"{parameter} must be {expected}, got {type(value).__name__}", param=parameter)
+
+
+def _check_text(parameter: str, value: object, *, optional: bool = False) -> None:
+    if not isinstance(value, str) and not (optional and value is None):
+        raise _wrong(parameter, "a str or None" if optional else "a str", value)
+
+
+def _check_number(parameter: str, value: object) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    if value is not None and not is_number:
+        raise _wrong(parameter, "a number >= 0 or None", value)
+
+
 class DragomanError(Exception):
     """The base of all errors of a call. Its attributes decide whether to retry, to fail over, or to stop."""
 
@@ -128,7 +145,17 @@ class DragomanError(Exception):
         fail_over: bool | None = None,
         count_failure: bool | None = None,
     ) -> None:
-        message = redact(str(message))
+        _check_text("message", message)
+        _check_text("code", code, optional=True)
+        _check_text("provider", provider, optional=True)
+        _check_text("model", model, optional=True)
+        _check_text("param", param, optional=True)
+        _check_number("retry_after", retry_after)
+        _check_number("status", status)
+        for name, flag in (("retry", retry), ("fail_over", fail_over), ("count_failure", count_failure)):
+            if flag is not None and flag is not True and flag is not False:
+                raise _wrong(name, "True, False or None", flag)
+        message = redact(message)
         super().__init__(message)
         self.message = message
         self.provider = provider
@@ -149,6 +176,7 @@ class DragomanError(Exception):
         >>> str(DragomanError("no key").annotate(prefix="openai/gpt-5: ", model="gpt-5"))
         'openai/gpt-5: no key'
         """
+        _check_text("prefix", prefix)
         vars(self).update(facts)
         if prefix or "message" in facts:
             self.args = (f"{prefix}{self.message}",)

@@ -21,7 +21,6 @@ from dragoman.types import (
     Extra,
     Finish,
     JsonObject,
-    Message,
     Notice,
     Part,
     Response,
@@ -37,6 +36,7 @@ from dragoman.types.arguments import parse_arguments as parse_arguments  # noqa:
 from dragoman.types.arguments import parse_history_arguments as parse_history_arguments  # noqa: PLC0414 - for its users
 from dragoman.types.arguments import raw_arguments as raw_arguments  # noqa: PLC0414 - for its users
 from dragoman.types.checks import wrong_value
+from dragoman.types.quick import new_call, new_message, new_text
 
 PartKind: TypeAlias = Literal["text", "image", "document", "audio", "thinking", "tool_call", "tool_result", "opaque"]
 
@@ -166,7 +166,7 @@ def _fold(events: Iterable[StreamEvent]) -> Response:
         id=started.id,
         model=started.model,
         created=started.created,
-        message=Message(role="assistant", parts=tuple([parts[index] for index in sorted(parts)])),
+        message=new_message(role="assistant", parts=tuple([parts[index] for index in sorted(parts)])),
         finish=finished.finish,
         usage=finished.usage,
         notices=finished.notices,
@@ -392,7 +392,7 @@ class Assembler:
             part = self._open.pop(key)
             text = "".join(part.pieces)
             whole: Part = (
-                Text(text=text, extra=part.extra, logprobs=tuple(part.logprobs))
+                new_text(text=text, extra=part.extra, logprobs=tuple(part.logprobs))
                 if part.kind == "text"
                 else Thinking(text=text, redacted=redacted, extra=part.extra)
             )
@@ -559,7 +559,7 @@ class Assembler:
                 self._close_part(_SHOWN)
             return
         raw = raw_arguments("".join(call.pieces), arguments)
-        whole = ToolCall(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra)
+        whole = new_call(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra)
         if call.index is None:
             self.add_part(whole)
         else:

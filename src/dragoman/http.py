@@ -11,6 +11,9 @@ import msgspec
 
 from dragoman.errors import SetupError
 from dragoman.types import Notice
+from dragoman.types.checks import check_type
+from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 MIN_SECRET = 6
 """Characters. A shorter key is a placeholder for a local server, such as "x", and may occur inside other texts."""
@@ -20,7 +23,7 @@ _KEY_PREFIX = r"(?i)^(?:(?:Bearer|Basic|Token|ApiKey|Api-Key|Key|Negotiate) +|AW
 _COOKIE = r"[^=;,\s]+=([^;,\s]+)"
 
 
-class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """A request to a provider, or one that a server received. Its repr does not show the key.
 
     >>> HttpRequest(method="POST", path="/v1/messages", headers={"x-api-key": "k"}, body=b"{}")
@@ -35,6 +38,16 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
     secret: str | None = None
     """The key. A target may send it in any header, so `redacted` looks for the value."""
+
+    def __post_init__(self) -> None:
+        # The usual case is quick: each call makes one. The client checks the headers when it sends them.
+        if not (
+            type(self.method) is type(self.path) is type(self.origin) is str
+            and type(self.body) is bytes
+            and type(self.headers) is dict
+            and type(self.notices) is tuple
+        ):
+            check_struct(self)
 
     @property
     def url(self) -> str:
@@ -95,7 +108,7 @@ def _basic_password(authorization: str) -> list[str]:
         return []
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class Head(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """Status and headers of a response.
 
     >>> Head(status=200, headers={"Retry-After": "3"}).header("retry-after")
@@ -105,8 +118,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     headers: Mapping[str, str] = {}
 
+    def __post_init__(self) -> None:
+        if type(self.status) is not int or type(self.headers) is not dict:
+            check_struct(self)
+
     def header(self, name: str, /) -> str | None:
         """The value of a header; the case of the name does not matter."""
+        check_type("name", name, str)
         name = name.lower()
         return next((value for key, value in self.headers.items() if key.lower() == name), None)
 
@@ -123,6 +141,7 @@ def provider_headers(head: Head, /) -> tuple[str | None, dict[str, str]]:
     >>> provider_headers(Head(status=200, headers={"request-id": "req_1", "X-RateLimit-Remaining-Requests": "9"}))
     ('req_1', {'x-ratelimit-remaining-requests': '9'})
     """
+    check_type("head", head, Head)
     ids: dict[str, str] = {}
     limits: dict[str, str] = {}
     for name, value in head.headers.items():
@@ -145,14 +164,23 @@ class HttpResponse(Head, frozen=True, kw_only=True):
     headers: Mapping[str, str] = msgspec.field(default_factory=lambda: {"content-type": "application/json"})
     body: bytes = b""
 
+    def __post_init__(self) -> None:
+        if type(self.status) is not int or type(self.headers) is not dict or type(self.body) is not bytes:
+            check_struct(self)
 
-@lru_cache(maxsize=256)
+
 def split_base_url(base_url: str, /) -> tuple[str, str]:
     """Origin and path prefix of a base URL.
 
     >>> split_base_url("https://api.example.org/v1/")
     ('https://api.example.org', '/v1')
     """
+    check_type("base_url", base_url, str)
+    return _split_base_url(base_url)
+
+
+@lru_cache(maxsize=256)
+def _split_base_url(base_url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(base_url)
         is_whole = bool(parts.scheme and parts.hostname) and parts.port != 0
@@ -172,6 +200,7 @@ def redact_url(url: str, /) -> str:
     >>> redact_url("https://me:secret@example.org/a.png?token=1")
     'https://example.org/a.png'
     """
+    check_type("url", url, str)
     try:
         parts = urlsplit(url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
@@ -197,6 +226,7 @@ def decode_duration(text: str, /) -> float | None:
     >>> decode_duration("6m0.5s"), decode_duration("3"), decode_duration("soon")
     (360.5, 3.0, None)
     """
+    check_type("text", text, str)
     text = text.strip()
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
@@ -216,6 +246,7 @@ def retry_after(head: Head, /) -> float | None:
     >>> retry_after(Head(status=429, headers={"retry-after": "99999999"}))
     86400.0
     """
+    check_type("head", head, Head)
     wait = _requested_wait(head)
     return None if wait is None else min(MAX_WAIT, wait)
 

@@ -409,9 +409,9 @@ class Model:
             if not options:
                 return with_messages(self._template, messages, stream=stream), chain_options
             return Request(messages=messages, stream=stream, **fields), chain_options
-        except TypeError as error:
-            check_options(options)
-            raise InvalidRequest(str(error), param="options") from error
+        except (TypeError, InvalidRequest):
+            check_options(options)  # the name of an option may be unknown, or that of a parameter
+            raise
 
     def plan(self, request: Request, chain_options: ChainOptions) -> Plan[Response]:
         """The plan for a request; the driver runs it."""

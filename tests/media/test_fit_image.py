@@ -769,7 +769,7 @@ def with_result(*content: Any) -> Request:
         (Image(data=PASSED), {"max_images": 0}, None, "[An image was left out for this model: "),
         (
             Document(data=b"x", mime="application/pdf"),
-            {"documents": ()},
+            {"documents": False},
             None,
             "[A document was left out for this model: ",
         ),

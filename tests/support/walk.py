@@ -19,6 +19,8 @@ HELPERS = ("wires/common", "media", "schema", "targets", "types")
 GUARDS = frozenset(
     {"is_object", "is_list", "__post_init__", "all_are", "check_texts", "check_fields", "check_reasoning"}
 )
+MAKERS = frozenset({"NamedParameters.__call__", "new_text", "new_message", "new_call", "new_result"})
+"""What stands for the constructor of a value."""
 
 
 class Walk(NamedTuple):
@@ -67,7 +69,8 @@ def followed() -> Generator[Walk]:
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name not in GUARDS:
+        is_guard = code.co_name in GUARDS or code.co_qualname in MAKERS
+        if event == "call" and code.co_filename.startswith(PACKAGE) and not is_guard:
             steps.append(code.co_filename.removeprefix(PACKAGE))
 
     sys.setprofile(profile)

@@ -12,9 +12,10 @@ from dragoman.errors import BudgetExceeded, DragomanError, SetupError, TimedOut,
 from dragoman.types import Response, Usage, add_usage
 from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """The limits of a run. They are checked before each step, so the last step may exceed them a little.
 
     >>> Budget(tokens=10_000, seconds=30).money is None

@@ -38,6 +38,7 @@ from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 Order: TypeAlias = Literal["in_order", "weighted", "fastest"]
 WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
@@ -50,7 +51,7 @@ TRIAL_CHECK = 0.05
 """Seconds from one look at a trial to the next."""
 
 
-class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class ErrorPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """What happens after an error."""
 
     retry: bool
@@ -64,7 +65,7 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         check_struct(self, SetupError)
 
 
-class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """How a chain behaves.
 
     >>> ChainOptions().retries

@@ -17,6 +17,7 @@ from dragoman.events import PartDelta, PartEnded, StreamEvent
 from dragoman.io.driver import notify
 from dragoman.types import Request, Response
 from dragoman.types.checks import as_items, shown, wrong_value
+from dragoman.types.parameters import NamedParameters
 
 R = TypeVar("R", bound=Response)
 
@@ -51,7 +52,7 @@ class Call:
         return f"Call({self.spec!r})"
 
 
-class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+class Hooks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """Functions that are called in the course of each call. They must be quick, and are not awaited.
 
     If one of them raises, the call continues, and the logger `dragoman` has a warning.

@@ -17,6 +17,7 @@ from dragoman.media.image_header import measure
 from dragoman.media.sniff import KNOWN, sniff
 from dragoman.targets.target import Capabilities
 from dragoman.types import Audio, Document, Image, Message, Notice, Part, Request, ResultPart, Text, ToolResult
+from dragoman.types.checks import check_type, wrong_value
 from dragoman.types.data_urls import is_data_url, split_data_url
 
 T = TypeVar("T")
@@ -62,6 +63,10 @@ def find_media(
     >>> find_media(Request(), Capabilities()) is None
     True
     """
+    check_type("request", request, Request)
+    check_type("capabilities", capabilities, Capabilities)
+    if cache is not None:
+        check_type("cache", cache, MediaCache)
     parts = _media_parts(request)
     if not parts:
         return None
@@ -224,6 +229,7 @@ def has_result_media(request: Request, /) -> bool:
     >>> has_result_media(Request(messages=(Message(role="tool", parts=(ToolResult(id="call_1"),)),)))
     False
     """
+    check_type("request", request, Request)
     return len(_media_parts(request)) > len(_media_parts(request, with_results=False))
 
 
@@ -254,6 +260,8 @@ def check_readable(part: _Media, /) -> None:
     Traceback (most recent call last):
     dragoman.errors.Unsupported: an image is of an unknown type
     """
+    if type(part) not in _NAMES:
+        raise wrong_value("part", "an Image, a Document or an Audio", part)
     _check_not_empty(part)
     if not isinstance(part, Image):
         return

@@ -9,9 +9,10 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types.checks import is_text
 from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 
-class Token(msgspec.Struct, frozen=True, kw_only=True):
+class Token(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """A key and the time at which it expires. Its repr does not show the key.
 
     >>> Token(value="sk-1", expires_at=1_800_000_000)

@@ -7,9 +7,10 @@ import msgspec
 
 from dragoman.errors import SetupError
 from dragoman.types.checks import shown
+from dragoman.types.parameters import NamedParameters
 
 
-class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class HealthPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """When a target is put on cooldown, and for how long. Times are in seconds.
 
     >>> [HealthPolicy().cooldown(n) for n in (1, 2, 3, 9)]

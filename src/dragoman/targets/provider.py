@@ -12,11 +12,14 @@ from msgspec.structs import replace
 from dragoman.errors import SetupError
 from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
 from dragoman.targets.target import Capabilities, Hosting, Identity, Quirks, Target
+from dragoman.types.checks import is_encodable, is_mapping, is_text, shown
+from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 _VARIABLE = r"\{([A-Z_|]+)(?::([\w.-]+))?\}"
 
 
-class Provider(msgspec.Struct, frozen=True, kw_only=True):
+class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """One provider: its wire, base URL, key, capabilities and quirks. Its repr does not show the key.
 
     >>> Provider(name="anthropic", wire="anthropic", base_url="https://api.anthropic.com/v1", api_key="k")
@@ -60,6 +63,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     credential: object = None
     """A function that returns the key, or a `Credential`; it comes before `api_key` and the environment."""
 
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
+
     @property
     def default_path(self) -> str:
         """The path for a base URL without one."""
@@ -67,6 +73,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def target(self, model: str, *, env: Mapping[str, str] | None = None) -> Target:
         """One model of this provider, with the key and the base URL from the environment."""
+        if not is_text(model) or not is_encodable(model):
+            raise SetupError(f"model must be a name, got {shown(model)}", param="model")
+        if env is not None and not is_mapping(env):
+            raise SetupError(f"env must be a dict of str, got {shown(env)}", param="env")
         env = env or {}
         base_url = self._base_url(env)
         if not base_url:

@@ -8,8 +8,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from dragoman.errors import SetupError
 from dragoman.http import split_base_url
 from dragoman.types import Effort
+from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 Identity: TypeAlias = Literal["aws", "azure", "azure-foundry", "google"]
 """A cloud with credentials of its own: roles, profiles, tokens that expire. Foundry has another audience of tokens."""
@@ -25,7 +28,7 @@ _Mime: TypeAlias = Annotated[
 ]
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """What a target can do. None means unknown, which is treated as no limit."""
 
     tools: bool = True
@@ -79,8 +82,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     max_output: _Size | None = None
     """Tokens of the answer."""
 
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
 
-class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+
+class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """How a target differs from the plain form of its wire. Quirks are known facts, never guessed from a model's name.
 
     >>> Quirks(max_tokens_field="max_tokens").named_choice
@@ -175,8 +181,11 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls_need_reasoning: bool = False
     """An assistant message with tool calls must have `reasoning_content`, also if another model made the calls."""
 
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
 
-class Hosting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+
+class Hosting(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """How a cloud serves the protocol of another provider: with other paths, and with other fields in the body.
 
     >>> Hosting(path="/deployments/{model}{path}?api-version=1").to_path("/chat/completions", "gpt", stream=False)
@@ -198,13 +207,16 @@ class Hosting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     betas_in_body: bool = False
     """Whether the names of beta features are in the body, not in a header, on the wire `anthropic`."""
 
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
+
     def to_path(self, path: str, model: str, *, stream: bool) -> str:
         """The path of the cloud for a path of the wire."""
         template = (self.stream_path if stream else None) or self.path
         return template.replace("{path}", path).replace("{model}", quote(model, safe=""))
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, dict=True):
     """One model at one provider. Its repr does not show the key.
 
     A registry keeps its targets, so what depends on a target alone is made once, and not for each call.
@@ -234,6 +246,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The transport for its requests; None is the driver's own."""
     credential: Any = None
     """A `Credential` that signs the requests, instead of `api_key`."""
+
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
 
     @cached_property
     def name(self) -> str:

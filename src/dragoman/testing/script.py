@@ -24,6 +24,7 @@ from dragoman.types import (
 from dragoman.types.base import WholeNumber
 from dragoman.types.checks import check_choice, wrong_value
 from dragoman.types.fields import WRONG, check_struct, kind_of
+from dragoman.types.parameters import NamedParameters
 from dragoman.wires.base import Wire
 
 Ending: TypeAlias = Literal["end", "close", "stall", "reset", "open"]
@@ -31,7 +32,7 @@ Ending: TypeAlias = Literal["end", "close", "stall", "reset", "open"]
 Defect: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
 
 
-class RawResponse(msgspec.Struct, frozen=True, kw_only=True):
+class RawResponse(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """Sends exactly this status, these headers and this body."""
 
     status: int = 200
@@ -42,7 +43,7 @@ class RawResponse(msgspec.Struct, frozen=True, kw_only=True):
         check_struct(self)
 
 
-class CloseAfter(msgspec.Struct, frozen=True):
+class CloseAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Closes the connection after `size` bytes of the body."""
 
     size: WholeNumber
@@ -52,7 +53,7 @@ class CloseAfter(msgspec.Struct, frozen=True):
         check_struct(self)
 
 
-class StallAfter(msgspec.Struct, frozen=True):
+class StallAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends nothing more after `size` bytes of the body, and keeps the connection open."""
 
     size: WholeNumber
@@ -62,7 +63,7 @@ class StallAfter(msgspec.Struct, frozen=True):
         check_struct(self)
 
 
-class ResetAfter(msgspec.Struct, frozen=True):
+class ResetAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Resets the connection after `size` bytes of the body."""
 
     size: WholeNumber
@@ -72,15 +73,15 @@ class ResetAfter(msgspec.Struct, frozen=True):
         check_struct(self)
 
 
-class NoResponse(msgspec.Struct, frozen=True):
+class NoResponse(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends nothing at all, not even a status, and keeps the connection open."""
 
 
-class CloseAtOnce(msgspec.Struct, frozen=True):
+class CloseAtOnce(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Closes the connection before it sends a status."""
 
 
-class KeepOpen(msgspec.Struct, frozen=True):
+class KeepOpen(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends the whole answer, but never ends the response. Some servers do that."""
 
     answer: "Answer" = "Hello."
@@ -89,7 +90,7 @@ class KeepOpen(msgspec.Struct, frozen=True):
         check_struct(self)
 
 
-class InvalidBody(msgspec.Struct, frozen=True):
+class InvalidBody(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends status 200 with a body that is not valid on the wire."""
 
     body: bytes = b"<html>It works!</html>"
@@ -98,7 +99,7 @@ class InvalidBody(msgspec.Struct, frozen=True):
         check_struct(self)
 
 
-class ErrorInside200(msgspec.Struct, frozen=True):
+class ErrorInside200(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends status 200 with an error in the body or the stream."""
 
     error: DragomanError
@@ -107,7 +108,7 @@ class ErrorInside200(msgspec.Struct, frozen=True):
         check_struct(self)
 
 
-class DefectiveAnswer(msgspec.Struct, frozen=True):
+class DefectiveAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends an answer with a defect that real servers have: a missing index, a wrong index, or a missing id."""
 
     defect: Defect
@@ -136,7 +137,7 @@ ScriptLine: TypeAlias = (
 """What a script does for one request."""
 
 
-class EncodedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class EncodedAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """The bytes of an answer, in chunks, and what happens after them."""
 
     status: int | None = None

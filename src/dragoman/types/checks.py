@@ -29,6 +29,19 @@ def wrong_value(parameter: str, expected: str, value: object, hint: str = "", /)
     return InvalidRequest(f"{parameter} must be {expected}, got {shown(value)}{suffix}", param=parameter)
 
 
+def check_type(parameter: str, value: object, kind: type, /) -> None:
+    """Refuse a value that is not of this class.
+
+    >>> check_type("text", 3, str)
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: text must be a str, got 3
+    """
+    if not isinstance(value, kind):
+        name = kind.__name__
+        raise wrong_value(parameter, f"an {name}" if name[0] in "AEIOaeio" else f"a {name}", value)
+
+
 def shown(value: object, /) -> str:
     """A value in an error message: itself if it is a number or a short text, else its type.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.types.base import Extra, JsonObject, Value
@@ -20,6 +20,7 @@ from dragoman.types.checks import (
     wrong_value,
 )
 from dragoman.types.media_files import PillowImage
+from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
@@ -29,7 +30,7 @@ SYSTEM_ROLES: frozenset[Role] = frozenset(("system", "developer"))
 """`developer` is OpenAI's word for `system`; both mean the same here."""
 
 
-class Message(Value, msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True):
     """One message: a role and its parts, in order.
 
     >>> Message(role="user", parts=(Text(text="hello"),)) == Message("user", "hello")
@@ -86,7 +87,7 @@ class Message(Value, msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-class Tool(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
+class Tool(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
     """A function that the model may call; `parameters` is a JSON Schema, or None for no arguments.
 
     >>> Tool(name="now", description="The time").parameters is None
@@ -120,11 +121,14 @@ ToolChoice: TypeAlias = str
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _PARTS: frozenset[type] = frozenset(get_args(Part))
+_TEXT = Text("")
+_MESSAGE = Message("user")
 
 
 def _message(role: Role, parts: tuple[PartLike, ...]) -> Message:
     try:
-        return Message(role=role, parts=tuple([Text(text=part) if type(part) is str else part for part in parts]))
+        made: Any = tuple([replace(_TEXT, text=part, extra={}) if type(part) is str else part for part in parts])
+        return replace(_MESSAGE, role=role, parts=made, extra={})
     except InvalidRequest as error:
         name_parameter(error, "parts")
         raise

@@ -26,12 +26,13 @@ from dragoman.types.data_urls import check_url, decode_base64, is_data_url, spli
 from dragoman.types.fields import check_struct
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, PillowImage, encode_pil, guess_type, read_media
+from dragoman.types.parameters import NamedParameters
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class TokenLogprob(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TokenLogprob(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """A token of an answer with its log probability, and the other likely tokens at its place.
 
     >>> TokenLogprob(token="Yes", logprob=-0.25).top
@@ -62,7 +63,7 @@ class TokenLogprob(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaul
             check_struct(self)
 
 
-class Text(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
+class Text(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="text"):
     """A piece of text."""
 
     text: str
@@ -81,7 +82,9 @@ class Text(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
             _set_logprobs(self, self.logprobs)
 
 
-class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
+class Image(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="image"
+):
     """An image: bytes with their MIME type, or a URL that the target fetches.
 
     >>> Image.from_data_url("data:image/gif;base64,R0lGODlh").mime
@@ -141,7 +144,9 @@ class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return cls(data=data, mime=mime, detail=detail)
 
 
-class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
+class Document(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="document"
+):
     """A PDF, a text, an office file, or a video: bytes, or a URL that the target fetches.
 
     >>> Document.from_url("https://youtu.be/9hE5-98ZeCg").mime
@@ -182,7 +187,9 @@ class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return cls(data=b"", mime=mime, name=name or file or None, url=url)
 
 
-class Audio(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
+class Audio(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="audio"
+):
     """An audio clip, as input."""
 
     data: bytes
@@ -203,7 +210,7 @@ class Audio(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return cls(data=data, mime=mime)
 
 
-class Thinking(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="thinking"):
+class Thinking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="thinking"):
     """Thinking of the model. Its signature or encrypted form is in `extra`.
 
     >>> Thinking(text="Seven, or eight?").redacted
@@ -225,7 +232,9 @@ class Thinking(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="thin
             set_extra(self)
 
 
-class ToolCall(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
+class ToolCall(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"
+):
     """A call of a tool. The arguments may be JSON text; `raw` is the provider's text of them, if it differs from ours.
 
     >>> ToolCall(id="call_1", name="tide", arguments='{"port": "Brest"}').arguments["port"]
@@ -269,7 +278,9 @@ class ToolCall(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             set_extra(self)
 
 
-class Opaque(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"):
+class Opaque(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"
+):
     """A part or a tool of one wire that the vocabulary does not have, such as a provider's own web search.
 
     It stays at its place in the message, goes back unchanged to the same wire, and is dropped on any other.
@@ -293,7 +304,9 @@ _YOUTUBE = re.compile(r"https://((www\.|m\.)?youtube\.com|youtu\.be)/")
 ResultPart: TypeAlias = Text | Image | Document | Opaque
 
 
-class ToolResult(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+class ToolResult(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"
+):
     """The result of a tool; `id` is that of the call. The content may be text, parts, or any JSON value.
 
     >>> ToolResult(id="call_1", name="tide", content={"metres": 4.2}).text

@@ -25,13 +25,14 @@ from dragoman.types.checks import (
 from dragoman.types.content import read_parts
 from dragoman.types.fields import WRONG, read_text
 from dragoman.types.messages import Message, Tool, ToolChoice
+from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Opaque, Text, all_are
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity: TypeAlias = Literal["low", "medium", "high"]
 
 
-class Request(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Request(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """A request to a model. Fields that are None are not sent.
 
     >>> from dragoman import user

@@ -9,6 +9,7 @@ from dragoman.types.base import Extra, Value
 from dragoman.types.checks import check_flag, check_whole_number
 from dragoman.types.fields import check_struct
 from dragoman.types.messages import Message
+from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Text, Thinking, TokenLogprob, ToolCall
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
@@ -16,7 +17,7 @@ NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "in
 UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
 
 
-class Notice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Notice(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """Something in a request or response that was dropped, changed, repaired or renamed, or an information.
 
     >>> Notice(kind="dropped", what="seed", why="anthropic has no seed").loss
@@ -36,7 +37,7 @@ class Notice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return self.kind in ("dropped", "changed")
 
 
-class Finish(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Finish(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """Why the model stopped: the reason in this vocabulary, and the provider's own word."""
 
     reason: FinishReason
@@ -48,7 +49,7 @@ class Finish(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         check_struct(self)
 
 
-class Usage(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens: `input` and `output` are totals, the others are portions of them. None means not reported.
 
     >>> Usage(input=10, output=3, cache_read=8).total
@@ -108,7 +109,7 @@ class TokenCount(int):
         return self
 
 
-class Cost(Value, msgspec.Struct, frozen=True, kw_only=True):
+class Cost(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """What an answer costs by a list of prices, and where the list is from.
 
     >>> Cost(usd=0.002, source="genai-prices 0.2.2", date="2026-11-09").usd
@@ -137,7 +138,7 @@ def add_costs(costs: Iterable[Cost | None], /) -> Cost | None:
     return None if last is None else msgspec.structs.replace(last, usd=total)
 
 
-class Attempt(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Attempt(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """One try of one target: how it ended, and what it used.
 
     >>> Attempt(target="groq/llama", outcome="served", duration=0.2).error is None
@@ -154,7 +155,7 @@ class Attempt(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         check_struct(self)
 
 
-class Choice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Choice(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """One of several answers to a request with `n`.
 
     >>> from dragoman import assistant
@@ -173,7 +174,7 @@ class Choice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return self.message.text
 
 
-class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Response(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """An answer with its usage, its notices (what was dropped or changed) and its attempts (which targets were tried).
 
     >>> from dragoman import assistant
@@ -236,7 +237,7 @@ class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return True
 
 
-class ModelInfo(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ModelInfo(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """A model that a provider lists.
 
     >>> ModelInfo(id="llama", context_window=8192).max_output is None
@@ -253,7 +254,7 @@ class ModelInfo(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         check_struct(self)
 
 
-class Embeddings(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """The vectors of some texts, in the order of the texts.
 
     >>> Embeddings(vectors=((0.6, 0.8),)).vectors[0][1]

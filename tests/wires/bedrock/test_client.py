@@ -185,10 +185,10 @@ def test_thinking_goes_back_with_its_signature() -> None:
         ("adaptive", "minimal", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
         ("adaptive", "none", None),
         ("effort", "none", None),
-        ("none", "none", None),
+        (None, "none", None),
     ],
 )
-def test_reasoning_has_the_form_of_the_model(form: str, reasoning: Any, fields: dict[str, Any] | None) -> None:
+def test_reasoning_has_the_form_of_the_model(form: str | None, reasoning: Any, fields: dict[str, Any] | None) -> None:
     request = Request(messages=(user("hi"),), reasoning=reasoning, max_tokens=9000)
     body, notices = encode(request, with_quirks(reasoning=form))
     assert body.get("additionalModelRequestFields") == fields

@@ -11,11 +11,12 @@ from dragoman.tools.decorator import ToolLike, as_tool_list, gather, tool
 from dragoman.tools.skills.arithmetic import evaluate
 from dragoman.types.checks import naming
 from dragoman.types.fields import check_struct
+from dragoman.types.parameters import NamedParameters
 
 __all__ = ["Skill", "calc", "clock"]
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True):
+class Skill(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """Instructions that are appended to the system prompt, and tools that are added to the other tools.
 
     >>> Skill(name="brief", instructions="Answer in one sentence.").tools

@@ -25,6 +25,7 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
+from dragoman.types.quick import new_message
 from dragoman.wires.anthropic.client_tools import COVERED
 from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.anthropic.schema import NAME, AnthropicMessage, AnthropicRequest
@@ -207,7 +208,7 @@ def decode_messages(body: AnthropicRequest) -> tuple[list[Text], tuple[Message, 
                 turns.append(OpenTurn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
                 raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
-    return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+    return system, tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
 def _system_texts(blocks: list[Any], where: str) -> list[Text]:

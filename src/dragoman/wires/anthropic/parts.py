@@ -19,6 +19,7 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
+from dragoman.types.quick import new_call, new_result, new_text
 from dragoman.wires.anthropic.client_tools import (
     decode_client_tool,
     decode_tool_reference,
@@ -111,7 +112,7 @@ def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
     content: Any = result.content
     if not isinstance(content, str):
         content = [encode_block(part, notes) for part in result.parts if has_content(part, notes)]
-    elif not has_content(Text(text=content), notes):
+    elif not has_content(new_text(text=content), notes):
         content = None
     id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
     fields = {"content": content or None, "is_error": result.is_error or None}
@@ -136,7 +137,7 @@ _Decode: TypeAlias = Callable[[JsonObject, str], Part | None]
 def decode_block(data: str | JsonObject, where: str) -> Part:
     """The mirror of `encode_block`; an unknown block becomes an Opaque."""
     if isinstance(data, str):
-        return Text(text=data)
+        return new_text(text=data)
     read = _DECODERS.get(str(data.get("type")))
     return (read(data, where) if read else None) or Opaque(wire=NAME, data=data)
 
@@ -148,7 +149,7 @@ def _rest(rest: JsonObject) -> dict[str, Any]:
 
 def _text(data: JsonObject, where: str) -> Part:
     fields, rest = read_fields(TextBlock, data, where)
-    return Text(text=fields.text, extra=make_extra(NAME, _rest(rest)))
+    return new_text(text=fields.text, extra=make_extra(NAME, _rest(rest)))
 
 
 def _thinking(data: JsonObject, where: str) -> Part:
@@ -173,7 +174,7 @@ def decode_redacted(data: JsonObject) -> Thinking:
 
 def _tool_use(data: JsonObject, where: str) -> Part:
     fields, rest = read_fields(ToolUseBlock, data, where)
-    return ToolCall(id=fields.id, name=fields.name, arguments=fields.input, extra=make_extra(NAME, _rest(rest)))
+    return new_call(id=fields.id, name=fields.name, arguments=fields.input, extra=make_extra(NAME, _rest(rest)))
 
 
 def _image(data: JsonObject, where: str) -> Part | None:
@@ -225,7 +226,7 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
     content: str | tuple[ResultPart, ...] = fields.content if isinstance(fields.content, str) else ""
     if isinstance(fields.content, list):
         content = tuple(_result_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(fields.content))
-    return ToolResult(
+    return new_result(
         id=fields.tool_use_id,
         name=names.get(fields.tool_use_id, ""),
         content=content,

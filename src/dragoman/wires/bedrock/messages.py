@@ -23,6 +23,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.quick import new_message, new_text
 from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
@@ -144,7 +145,7 @@ def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, .
                 turns.append(OpenTurn(role="assistant", parts=parts, extra=extra))
             case _:
                 raise invalid_field(f"{where}.role", f"must be user or assistant, got {message.role!r}")
-    messages = tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+    messages = tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
     return _decode_system(body.system or []), messages, has_cache_point
 
 
@@ -153,9 +154,9 @@ def _decode_system(blocks: list[JsonObject]) -> list[Text]:
     for i, block in enumerate(blocks):
         match block:
             case {"text": str(text)}:
-                texts.append(Text(text=text))
+                texts.append(new_text(text=text))
             case {"guardContent": {"text": {"text": str(text)}} as guard}:
-                texts.append(Text(text=text, extra={NAME: {"guardContent": guard}}))
+                texts.append(new_text(text=text, extra={NAME: {"guardContent": guard}}))
             case {"cachePoint": point} if texts and is_object(point):
                 extra = {NAME: {**wire_extra(texts[-1].extra, NAME), "cachePoint": point}}
                 texts[-1] = replace(texts[-1], extra=extra)

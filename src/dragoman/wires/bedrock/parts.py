@@ -23,6 +23,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
+from dragoman.types.quick import new_call, new_result, new_text
 from dragoman.wires.bedrock.schema import (
     CALL_ID,
     CALL_ID_LENGTH,
@@ -154,11 +155,11 @@ def decode_block(data: JsonObject, where: str) -> Part:
 def _decode_known(data: JsonObject, where: str) -> Part | None:
     match data:
         case {"text": str(text)}:
-            return Text(text=text)
+            return new_text(text=text)
         case {"json": value}:
-            return Text(text=encode_json(value).decode(), extra={NAME: {"json": value}})
+            return new_text(text=encode_json(value).decode(), extra={NAME: {"json": value}})
         case {"guardContent": {"text": {"text": str(text)}} as guard}:
-            return Text(text=text, extra={NAME: {"guardContent": guard}})
+            return new_text(text=text, extra={NAME: {"guardContent": guard}})
         case {"citationsContent": content} if is_object(content):
             return decode_citations(content)
         case {"reasoningContent": {"reasoningText": inner}} if is_object(inner):
@@ -171,7 +172,7 @@ def _decode_known(data: JsonObject, where: str) -> Part | None:
         case {"toolUse": call}:
             fields, rest = read_fields(ToolUse, call, f"{where}.toolUse")
             arguments = fields.input if is_object(fields.input) else {}
-            return ToolCall(
+            return new_call(
                 id=fields.tool_use_id, name=fields.name, arguments=arguments, extra=make_extra(NAME, without_none(rest))
             )
         case {"image": media}:
@@ -186,7 +187,7 @@ def decode_citations(content: JsonObject) -> Text:
     """The text of a block with citations."""
     texts = content.get("content")
     text = "".join(str(item.get("text") or "") for item in texts if is_object(item)) if is_list(texts) else ""
-    return Text(text=text, extra={NAME: {key: value for key, value in content.items() if key != "content"}})
+    return new_text(text=text, extra={NAME: {key: value for key, value in content.items() if key != "content"}})
 
 
 def _decode_image(media: Any, where: str) -> Part | None:
@@ -238,7 +239,7 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
             content = ""
         case blocks:
             content = tuple(_result_part(block, f"{where}.toolResult.content[{i}]") for i, block in enumerate(blocks))
-    return ToolResult(
+    return new_result(
         id=fields.tool_use_id,
         name=names.get(fields.tool_use_id, ""),
         content=content,

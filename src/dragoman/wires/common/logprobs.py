@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from dragoman.types import JsonObject, TokenLogprob, is_list, is_object
+from dragoman.types.quick import new_logprob
 from dragoman.wires.common.json import whole_number
 
 
@@ -25,7 +26,7 @@ def _read_token(item: object) -> TokenLogprob | None:
         return None
     if not math.isfinite(number):
         return None
-    return TokenLogprob(
+    return new_logprob(
         token=text,
         logprob=float(number),
         id=whole_number(item.get("token_id")),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from dragoman.types import JsonObject, TokenLogprob, is_list, is_object
+from dragoman.types.quick import new_logprob
 from dragoman.wires.common.json import whole_number, without_none
 from dragoman.wires.google.schema import camel
 
@@ -35,7 +36,7 @@ def _read(item: object, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob | No
         return None
     if not math.isfinite(number):
         return None
-    return TokenLogprob(token=text, logprob=float(number), id=whole_number(fields.get("tokenId")), top=top)
+    return new_logprob(token=text, logprob=float(number), id=whole_number(fields.get("tokenId")), top=top)
 
 
 def write_logprobs_result(tokens: Iterable[TokenLogprob]) -> JsonObject:

@@ -22,6 +22,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
 )
+from dragoman.types.quick import new_message, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, fill_turns, merge_answers, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
@@ -130,7 +131,7 @@ def _encode_results(
 def decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObject]:
     """The system texts; an instruction that has more than text is also returned as it came."""
     if isinstance(data, str):
-        return [Text(text=data)], {}
+        return [new_text(text=data)], {}
     turn, _ = read_fields(GeminiTurn, camel(data or {}), "systemInstruction")
     parts = _decode_parts(turn, "systemInstruction")
     texts = [part for part in parts if isinstance(part, Text)]
@@ -161,7 +162,7 @@ def decode_messages(contents: list[JsonObject]) -> tuple[Message, ...]:
         if others or not results:
             _add(turns, OpenTurn(role=role, parts=others, extra=make_extra(NAME, rest)))
         calls.after_user = role == "user"
-    return tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+    return tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
 def _decode_parts(turn: GeminiTurn, where: str) -> list[Part]:

@@ -22,6 +22,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.types.quick import new_call, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -188,7 +189,7 @@ def _text(fields: JsonObject, _: str) -> Part | None:
         return None
     if thought:
         return Thinking(text=text or "", redacted=text is None, extra={NAME: fields})
-    return Text(text=text or "", extra=make_extra(NAME, fields))
+    return new_text(text=text or "", extra=make_extra(NAME, fields))
 
 
 _THOUGHT_FIELDS = frozenset(("thoughtSignature", "partMetadata"))
@@ -238,7 +239,7 @@ def _inner(fields: JsonObject, name: str) -> JsonObject:
 def _call(fields: JsonObject, where: str) -> ToolCall:
     """A call. Its `extra` always has an entry for Google, so that its id, or the lack of one, is known later."""
     call, inner = read_fields(FunctionCall, _inner(fields, "functionCall"), f"{where}.functionCall")
-    return ToolCall(
+    return new_call(
         id=call.id or "",
         name=call.name,
         arguments=call.args,
@@ -257,8 +258,8 @@ def _result(fields: JsonObject, where: str) -> ToolResult:
     if result.parts:
         extra["media"] = True
         media = [_media(part, f"{where}.functionResponse.parts[{i}]") for i, part in enumerate(result.parts) if part]
-        content = (Text(text=text), *media)
-    return ToolResult(
+        content = (new_text(text=text), *media)
+    return new_result(
         id=result.id or "", name=result.name, content=content, is_error=is_error, extra=make_extra(NAME, extra)
     )
 
@@ -275,7 +276,7 @@ def _decode_response(response: JsonObject) -> tuple[str, bool, bool]:
     if len(response) == 1:
         value = response.get("error", response.get("output", response))
     text = value if isinstance(value, str) else encode_json(value).decode()
-    return text, is_error, _encode_response(ToolResult(id="", content=text, is_error=is_error)) == response
+    return text, is_error, _encode_response(new_result(id="", name="", content=text, is_error=is_error)) == response
 
 
 _DECODERS: dict[str, Callable[[JsonObject, str], Part | None]] = {

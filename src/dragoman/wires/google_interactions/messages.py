@@ -20,6 +20,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.quick import new_message, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, repair
 from dragoman.wires.common.notices import NoticeCollector
@@ -86,13 +87,13 @@ def decode_input(value: object) -> tuple[Message, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
-        return (Message(role="user", parts=(Text(text=value),)),)
+        return (new_message(role="user", parts=(new_text(text=value),)),)
     reader = _InputReader()
     for i, item in enumerate(value if is_list(value) else [value]):
         if not is_object(item):
             raise invalid_field(f"input[{i}]", "must be an object")
         reader.read(item, f"input[{i}]")
-    return tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in reader.turns)
+    return tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in reader.turns)
 
 
 class _InputReader:

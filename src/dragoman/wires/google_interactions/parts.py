@@ -26,6 +26,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.types.quick import new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -76,7 +77,7 @@ def decode_content(data: JsonObject, where: str) -> Part | None:
         text = data.get("text", "")
         if not isinstance(text, str):
             raise invalid_field(f"{where}.text", "must be a string")
-        return Text(text=text, extra=make_extra(NAME, _rest(data, "type", "text")))
+        return new_text(text=text, extra=make_extra(NAME, _rest(data, "type", "text")))
     decode = _MEDIA.get(kind) if isinstance(kind, str) else None
     if decode is None:
         return None
@@ -201,7 +202,7 @@ def decode_contents(content: object, type: str, where: str) -> list[Part]:
     if content is None:
         return []
     if isinstance(content, str):
-        return [Text(text=content)]
+        return [new_text(text=content)]
     items = content if is_list(content) else [content]
     return [part for i, item in enumerate(items) for part in decode_item(item, type, f"{where}[{i}]")]
 
@@ -245,7 +246,7 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
         content = tuple(_result_part(item, f"{where}.result[{i}]") for i, item in enumerate(value))
     else:
         content, extra["result"] = encode_json(value).decode(), value
-    return ToolResult(
+    return new_result(
         id=fields.call_id,
         name=fields.name or names.get(fields.call_id, ""),
         content=content,

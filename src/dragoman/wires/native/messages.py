@@ -12,10 +12,9 @@ from dragoman.types import (
     Part,
     Role,
     Text,
-    ToolCall,
-    ToolResult,
     is_object,
 )
+from dragoman.types.quick import new_call, new_message, new_result, new_text
 from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import (
     CALL_FIELDS,
@@ -41,7 +40,7 @@ class NativeHistory:
 
     def messages(self) -> tuple[Message, ...]:
         """The turns after the leading system messages."""
-        return tuple(Message(role=role, parts=tuple(parts), extra=extra) for role, parts, extra in self._turns)
+        return tuple(new_message(role=role, parts=tuple(parts), extra=extra) for role, parts, extra in self._turns)
 
     def read(self, messages: list[Any]) -> None:
         """Decode all messages of a request."""
@@ -79,7 +78,7 @@ class NativeHistory:
         if content is None or (content == "" and role == "assistant"):
             return []
         if isinstance(content, str):
-            return [Text(text=content)]
+            return [new_text(text=content)]
         decoded = (self._part(data, CONTENT_PARTS[role], f"{where}.content[{i}]") for i, data in enumerate(content))
         return [part for part in decoded if part is not None]
 
@@ -116,7 +115,7 @@ class NativeHistory:
                 self._names[id] = name
                 self._open_calls[id] = at
             arguments: JsonObject = inner.get("arguments") or {}
-            calls.append(ToolCall(id=id, name=name, arguments=arguments, extra=outer.get("extra") or {}))
+            calls.append(new_call(id=id, name=name, arguments=arguments, extra=outer.get("extra") or {}))
         return calls
 
     def _result(self, data: dict[str, Any], fields: dict[str, Any], where: str) -> None:
@@ -133,7 +132,7 @@ class NativeHistory:
         if not self._turns or self._turns[-1][0] != "tool":
             self._turns.append(("tool", [], {}))
         self._turns[-1][1].append(
-            ToolResult(
+            new_result(
                 id=id,
                 name=self._names.get(id, ""),
                 content=data.get("content"),

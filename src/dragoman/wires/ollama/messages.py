@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.types import Image, JsonObject, Message, Part, Request, Role, Text, Thinking, ToolCall, ToolResult
+from dragoman.types.quick import new_message, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import repair, result_media, split_error
 from dragoman.wires.common.json_prompt import json_instruction, split_json_instruction
@@ -104,16 +105,16 @@ class _MessageReader:
                 continue
             self._end_results()
             if role == "system" and not self._turns:
-                self._system.append(Text(text=message.content or "", extra=make_extra(NAME, rest)))
+                self._system.append(new_text(text=message.content or "", extra=make_extra(NAME, rest)))
             else:
                 parts = self._parts(message, where)
-                self._turns.append(Message(role=role, parts=parts, extra=make_extra(NAME, rest)))
+                self._turns.append(new_message(role=role, parts=parts, extra=make_extra(NAME, rest)))
         self._end_results()
         return self._system, tuple(self._turns)
 
     def _end_results(self) -> None:
         if self._results:
-            self._turns.append(Message(role="tool", parts=tuple(self._results)))
+            self._turns.append(new_message(role="tool", parts=tuple(self._results)))
             self._results.clear()
 
     def _parts(self, message: OllamaRequestMessage, where: str) -> tuple[Part, ...]:
@@ -123,7 +124,7 @@ class _MessageReader:
         images = _decode_images(message, where)
         calls = [decode_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(message.tool_calls or ())]
         if message.content or (message.content is not None and not (parts or images or calls)):
-            parts.append(Text(text=message.content))
+            parts.append(new_text(text=message.content))
         parts += images
         if calls:
             with_ids = [self._with_id(call) for call in calls]
@@ -146,10 +147,10 @@ class _MessageReader:
         id = self._open_calls.take(message.tool_call_id or "", message.tool_name or "")
         text, is_error = split_error(message.content or "")
         images = _decode_images(message, where)
-        return ToolResult(
+        return new_result(
             id=id,
             name=self._names.get(id) or message.tool_name or "",
-            content=(Text(text=text), *images) if images else text,
+            content=(new_text(text=text), *images) if images else text,
             is_error=is_error,
             extra=make_extra(NAME, rest),
         )

@@ -11,6 +11,7 @@ from dragoman.media.sniff import sniff
 from dragoman.schema.adapt import adapt
 from dragoman.types import Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, ToolResult, is_object
 from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.types.quick import new_call
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, error_text
 from dragoman.wires.common.json import encode_json, without_none
@@ -83,7 +84,8 @@ def split_call(data: JsonObject) -> tuple[ToolCall, Any]:
     extra = {key: value for key, value in data.items() if key not in ("id", "type", "function")}
     if rest := {key: value for key, value in inner.items() if key not in ("index", "name", "arguments")}:
         extra["function"] = rest
-    call = ToolCall(id=str(data.get("id") or ""), name=str(inner.get("name") or ""), extra=make_extra(NAME, extra))
+    id, name = str(data.get("id") or ""), str(inner.get("name") or "")
+    call = new_call(id=id, name=name, arguments={}, extra=make_extra(NAME, extra))
     return call, inner.get("arguments")
 
 

@@ -22,6 +22,7 @@ from dragoman.types import (
     is_object,
     user,
 )
+from dragoman.types.quick import new_text
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import (
     ERROR_PREFIX,
@@ -186,7 +187,7 @@ def _with_images_in_user_turns(turns: Iterable[Message], notes: NoticeCollector)
         images = [part for part in turn.parts if isinstance(part, Image) and NAME not in part.extra]
         if images:
             notes.add("changed", "image of the assistant", "moved to a user message")
-        rest = tuple(part for part in turn.parts if part not in images) or (Text(text=MEDIA_BELOW),)
+        rest = tuple(part for part in turn.parts if part not in images) or (new_text(text=MEDIA_BELOW),)
         yield msgspec.structs.replace(turn, parts=rest)
     if images:
         yield user(MADE_BEFORE, *images)

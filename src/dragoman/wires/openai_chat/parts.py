@@ -23,6 +23,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
+from dragoman.types.quick import new_call, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -74,7 +75,7 @@ def _with_extra(kind: str, inner: JsonObject, extra: JsonObject) -> JsonObject:
 def decode_part(data: str | JsonObject, where: str) -> Part:
     """The inverse of `encode_part`; unknown parts become `Opaque`."""
     if isinstance(data, str):
-        return Text(text=data)
+        return new_text(text=data)
     read = _DECODERS.get(str(data.get("type")))
     try:
         part = read(data) if read else None
@@ -85,7 +86,7 @@ def decode_part(data: str | JsonObject, where: str) -> Part:
 
 def _text(data: JsonObject) -> Part | None:
     text = data.get("text")
-    return Text(text=text, extra=_rest(data, "text")) if isinstance(text, str) else None
+    return new_text(text=text, extra=_rest(data, "text")) if isinstance(text, str) else None
 
 
 def _image(data: JsonObject) -> Part | None:
@@ -199,7 +200,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     if is_object(custom := data.get("custom")):
         arguments = {"input": custom.get("input", "")}
         own = {COVERED: {"type": CUSTOM}, **make_extra(NAME, extra)}
-        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=arguments, extra=own)
+        return new_call(id=id, name=str(custom.get("name", "")), arguments=arguments, extra=own)
     call = decode_function(data.get("function"), f"{where}.function")
     return msgspec.structs.replace(call, id=id, extra=make_extra(NAME, extra))
 
@@ -211,7 +212,7 @@ def decode_function(data: object, where: str) -> ToolCall:
     text = text if isinstance(text, str) else encode_json(text or {}).decode()
     arguments, raw = parse_history_arguments(text)
     extra = make_extra(NAME, call_rest({"function": data}))
-    return ToolCall(id="", name=function.name, arguments=arguments, raw=raw, extra=extra)
+    return new_call(id="", name=function.name, arguments=arguments, raw=raw, extra=extra)
 
 
 def call_rest(data: JsonObject) -> JsonObject:

@@ -12,6 +12,7 @@ from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, Response, Text
 from dragoman.types.base import unchecked
+from dragoman.types.quick import new_message, new_text
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
 from dragoman.wires.common.prompt_size import is_cut_prompt
 from dragoman.wires.openai_chat.schema import FINISH_REASONS, ChatChoice, ChatChunk, read_usage
@@ -69,7 +70,7 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
         id=str(chunk.id or "") or None,
         model=chunk.model or None,
         created=created if type(created := chunk.created) is int and created > 0 else to_timestamp(created),
-        message=Message(role="assistant", parts=(Text(text=message.content),)),
+        message=new_message(role="assistant", parts=(new_text(text=message.content),)),
         finish=unchecked(_FINISH, reason=reason, raw=choice.finish_reason, extra={}),
         usage=usage,
         service_tier=chunk.service_tier if type(chunk.service_tier) is str else None,

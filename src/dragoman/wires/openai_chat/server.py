@@ -38,6 +38,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.quick import new_message, new_result, new_text
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
@@ -221,8 +222,8 @@ def decode_plain(body: bytes) -> tuple[str, Request] | None:
     system = [*takewhile(lambda message: message.role == "system", messages)]
     turns = messages[len(system) :]
     return plain.model, Request(
-        messages=tuple([Message(role=turn.role, parts=(Text(text=turn.content),)) for turn in turns]),
-        system=as_system([Text(text=message.content) for message in system]),
+        messages=tuple([new_message(role=turn.role, parts=(new_text(text=turn.content),)) for turn in turns]),
+        system=as_system([new_text(text=message.content) for message in system]),
         temperature=plain.temperature,
         top_p=plain.top_p,
         max_tokens=plain.max_tokens,
@@ -308,7 +309,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         else:
             turns.append((role, parts, rest))
     return system, tuple(
-        [Message(role=role, parts=tuple(parts), extra=make_extra(NAME, rest)) for role, parts, rest in turns]
+        [new_message(role=role, parts=tuple(parts), extra=make_extra(NAME, rest)) for role, parts, rest in turns]
     )
 
 
@@ -346,7 +347,7 @@ def _system_text(part: Part, message: JsonObject, where: str) -> Text:
         raise invalid_field(f"{where}.content", "must be text in a system message")
     if not message:
         return part
-    return Text(text=part.text, extra={NAME: {**wire_extra(part.extra, NAME), "message": message}})
+    return new_text(text=part.text, extra={NAME: {**wire_extra(part.extra, NAME), "message": message}})
 
 
 def _decode_content(message: ChatInputMessage, where: str) -> list[Part]:
@@ -354,7 +355,7 @@ def _decode_content(message: ChatInputMessage, where: str) -> list[Part]:
     if content is None:
         return []
     if isinstance(content, str):
-        return [Text(text=content)]
+        return [new_text(text=content)]
     pieces = content if isinstance(content, list) else [content]
     return [decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces)]
 
@@ -367,9 +368,9 @@ def _decode_assistant(message: ChatAssistantMessage, where: str, calls: _Calls) 
         text = getattr(message, fields[0]) if fields else ""
         parts.append(Thinking(text=text, redacted=not fields, extra={NAME: extra}))
     content = (_decode_assistant_part(part) for part in _decode_content(message, where))
-    parts += [part for part in content if part != Text(text="")]
+    parts += [part for part in content if part != new_text(text="")]
     if message.refusal:
-        parts.append(Text(text=message.refusal, extra={NAME: {"refusal": True}}))
+        parts.append(new_text(text=message.refusal, extra={NAME: {"refusal": True}}))
     parts += [decode_image_part(image, f"{where}.images[{i}]") for i, image in enumerate(message.images or ())]
     for i, call in enumerate(message.tool_calls or ()):
         parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
@@ -382,7 +383,7 @@ def _decode_assistant_part(part: Part) -> Part:
     """Decode the parts that only assistant messages have: thinking and refusals."""
     match part:
         case Opaque(data={"type": "refusal", "refusal": str(text), **rest}) if not rest:
-            return Text(text=text, extra={NAME: {"refusal": True}})
+            return new_text(text=text, extra={NAME: {"refusal": True}})
         case Opaque():
             return decode_thinking(part.data) or part
         case _:
@@ -398,7 +399,7 @@ def _decode_result(message: ChatInputMessage, rest: JsonObject, where: str, call
     else:
         content, is_error = _split_error_parts(parts)
     id, name = calls.find(message.tool_call_id, str(rest.get("name") or ""))
-    return ToolResult(id=id, name=name, content=content, is_error=is_error, extra=make_extra(NAME, rest))
+    return new_result(id=id, name=name, content=content, is_error=is_error, extra=make_extra(NAME, rest))
 
 
 def _result_part(part: Part) -> ResultPart:

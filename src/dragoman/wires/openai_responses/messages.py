@@ -21,6 +21,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
 )
+from dragoman.types.quick import new_message
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import ERROR_PREFIX, History, cannot_send, check_urls, error_text, fit_id, repair
 from dragoman.wires.common.json_prompt import json_instruction
@@ -87,11 +88,11 @@ def _in_place(message: Message, target: Target) -> Message:
     if message.role not in SYSTEM_ROLES:
         return message
     if (item := item_of_message(message)) is not None:
-        return Message(role="user", parts=(Opaque(wire=NAME, data=item),))
+        return new_message(role="user", parts=(Opaque(wire=NAME, data=item),))
     if not target.quirks.system_turns:
         return message
     extra = {"role": "developer", **wire_extra(message.extra, NAME)}
-    return Message(role="user", parts=message.parts, extra={NAME: extra})
+    return new_message(role="user", parts=message.parts, extra={NAME: extra})
 
 
 def _system_item(text: Text) -> JsonObject:

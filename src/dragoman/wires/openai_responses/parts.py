@@ -9,6 +9,7 @@ from dragoman.events import parse_history_arguments
 from dragoman.schema.strict import is_strict
 from dragoman.types import Document, Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, is_list, is_object
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
+from dragoman.types.quick import new_call, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -64,7 +65,7 @@ def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Op
 
 def _text(data: JsonObject) -> Text | None:
     text = data.get("text")
-    return Text(text=text, extra=make_extra(NAME, _rest(data, "text"))) if isinstance(text, str) else None
+    return new_text(text=text, extra=make_extra(NAME, _rest(data, "text"))) if isinstance(text, str) else None
 
 
 def _image(data: JsonObject) -> Image | None:
@@ -134,7 +135,7 @@ def decode_output_text(part: JsonObject, item: JsonObject) -> Text | Opaque:
         return Opaque(wire=NAME, data={"type": "message", "role": "assistant", **item, "content": [part]})
     rest = {key: value for key, value in _rest(part, "text", "refusal", "logprobs").items() if value not in ([], None)}
     logprobs = tuple(read_logprobs(part.get("logprobs")))
-    return Text(text=text, extra=text_extra(item, rest, refused=kind == "refusal"), logprobs=logprobs)
+    return new_text(text=text, extra=text_extra(item, rest, refused=kind == "refusal"), logprobs=logprobs)
 
 
 def text_extra(item: JsonObject, rest: JsonObject, *, refused: bool) -> dict[str, JsonObject]:
@@ -209,9 +210,9 @@ def make_call(item: JsonObject, id: str, name: str, text: str) -> ToolCall:
     """A call from its item, and the text of its arguments or, for a custom tool, its input."""
     name, extra = name_and_extra(item, name)
     if item.get("type") == CUSTOM:
-        return ToolCall(id=id, name=name, arguments={"input": text}, extra=extra)
+        return new_call(id=id, name=name, arguments={"input": text}, extra=extra)
     arguments, raw = parse_history_arguments(text)
-    return ToolCall(id=id, name=name, arguments=arguments, raw=raw, extra=extra)
+    return new_call(id=id, name=name, arguments=arguments, raw=raw, extra=extra)
 
 
 def name_and_extra(item: JsonObject, name: str) -> tuple[str, dict[str, Any]]:

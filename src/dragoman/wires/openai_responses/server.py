@@ -28,6 +28,7 @@ from dragoman.types import (
     Verbosity,
     is_object,
 )
+from dragoman.types.quick import new_message, new_result, new_text
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
@@ -191,7 +192,7 @@ class _Conversation:
 
     def messages(self) -> tuple[Message, ...]:
         return tuple(
-            Message(role=role, parts=tuple(turn), extra=extra) if role != "developer" else tools_message(extra)
+            new_message(role=role, parts=tuple(turn), extra=extra) if role != "developer" else tools_message(extra)
             for role, turn, extra in self._turns
         )
 
@@ -220,7 +221,7 @@ class _Conversation:
         elif kind == "image_generation_call":
             self._append("assistant", decode_image_call(item))
         elif (summary := read_summary(item)) is not None:
-            self._append("user", Text(text=summary))
+            self._append("user", new_text(text=summary))
         else:
             self._append("assistant", Opaque(wire=NAME, data=item))
 
@@ -253,7 +254,7 @@ class _Conversation:
         """A system text. If the server stores the conversation, it must stay an item: `instructions` are not stored."""
         extra = {**wire_extra(text.extra, NAME), **rest}
         fields = {"role": role, **extra} if extra or self._is_stateful else {}
-        return Text(text=text.text, extra=make_extra(NAME, fields))
+        return new_text(text=text.text, extra=make_extra(NAME, fields))
 
     def _assistant_message(self, message: ResponsesMessage, item: JsonObject) -> None:
         content = message.content
@@ -286,12 +287,12 @@ def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> Too
     content, is_error = _decode_output(result.output, f"{where}.output")
     extra = make_extra(NAME, item_rest(rest))
     name = names.get(result.call_id, "")
-    return ToolResult(id=result.call_id, name=name, content=content, is_error=is_error, extra=extra)
+    return new_result(id=result.call_id, name=name, content=content, is_error=is_error, extra=extra)
 
 
 def _decode_parts(content: str | list[JsonObject] | None, where: str) -> tuple[ResultPart, ...]:
     if isinstance(content, str):
-        return (Text(text=content),)
+        return (new_text(text=content),)
     return tuple(decode_content(part, f"{where}[{i}]") for i, part in enumerate(content or ()))
 
 

@@ -1,0 +1,71 @@
+"""Makes the values that decoders need in large numbers.
+
+They are checked as in the constructors, except that no parameter can have a wrong name; that takes a third of the time
+(see `NamedParameters`).
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.types.base import Extra, JsonObject
+from dragoman.types.messages import Message, Role
+from dragoman.types.parts import Part, Text, TokenLogprob, ToolCall, ToolResult
+
+_TEXT = Text("")
+_MESSAGE = Message("user")
+_CALL = ToolCall(id="", name="")
+_RESULT = ToolResult(id="")
+_LOGPROB = TokenLogprob(token="", logprob=0.0)
+
+
+def new_text(text: str, extra: Extra | None = None, logprobs: tuple[TokenLogprob, ...] = ()) -> Text:
+    """A text.
+
+    >>> new_text("hi")
+    Text(text='hi', extra={}, logprobs=())
+    """
+    return replace(_TEXT, text=text, extra={} if extra is None else extra, logprobs=logprobs)
+
+
+def new_message(role: Role, parts: tuple[Part, ...], extra: Extra | None = None) -> Message:
+    """A message.
+
+    >>> new_message("user", (new_text("hi"),)).text
+    'hi'
+    """
+    return replace(_MESSAGE, role=role, parts=parts, extra={} if extra is None else extra)
+
+
+def new_call(id: str, name: str, arguments: JsonObject, raw: str | None = None, extra: Extra | None = None) -> ToolCall:
+    """A tool call.
+
+    >>> new_call("call_1", "tide", {"port": "Brest"}).name
+    'tide'
+    """
+    return replace(_CALL, id=id, name=name, arguments=arguments, raw=raw, extra={} if extra is None else extra)
+
+
+def new_result(*, id: str, name: str, content: Any, is_error: bool = False, extra: Extra | None = None) -> ToolResult:
+    """The result of a tool call.
+
+    >>> new_result(id="call_1", name="tide", content="4.2 m").text
+    '4.2 m'
+    """
+    extra = {} if extra is None else extra
+    return replace(_RESULT, id=id, name=name, content=content, is_error=is_error, extra=extra)
+
+
+def new_logprob(
+    token: str,
+    logprob: float,
+    id: int | None = None,
+    bytes: "tuple[int, ...] | None" = None,
+    top: tuple[TokenLogprob, ...] = (),
+) -> TokenLogprob:
+    """A token with its log probability.
+
+    >>> new_logprob("Yes", -0.25).logprob
+    -0.25
+    """
+    return replace(_LOGPROB, token=token, logprob=logprob, id=id, bytes=bytes, top=top)
