@@ -13,7 +13,7 @@ import pytest
 from dragoman.cli.parser import parser_of
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.server.run import check_auth
+from dragoman.gateway.server.checks import check_auth
 from tests.support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -1,16 +1,23 @@
 """The minimum of work for our server and our HTTP client: forward a request and its answer without parsing.
 
-`python -m benchmarks.gateway.passthrough PORT UPSTREAM`: granian and HttpClient, with nothing between them.
+`python -m benchmarks.gateway.passthrough PORT UPSTREAM`: HttpServer and HttpClient, with nothing between them.
 """
 
+import asyncio
 import sys
-from typing import Any
+from typing import Any, cast
 
-from granian.constants import Interfaces
-from granian.log import LogLevels
-from granian.server import Server
+import uvloop
 
 from dragoman.engine.effects import Open, Send
+from dragoman.gateway.app import App
+from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.checks import override
+from dragoman.gateway.server.http_server import HttpServer
+from dragoman.gateway.server.limits import BodyBudget
+from dragoman.gateway.server.response import GatewayResponse, Write
+from dragoman.gateway.server.worker import listen
 from dragoman.http import HttpRequest
 from dragoman.io.http_client import HttpClient
 
@@ -20,40 +27,50 @@ _EVENTS = [("content-type", "text/event-stream")]
 TIMEOUT = 60.0
 
 
+class _Config:
+    gateway = GatewaySettings()
+
+
+class _Runtime:
+    config = _Config()
+
+
 class Passthrough:
-    """An RSGI app."""
+    """What the server needs of an app."""
+
+    runtime = cast("Runtime", _Runtime())
+    is_stopping = False
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream
         self._client = HttpClient(env={})
+        self._bodies = BodyBudget()
 
-    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+    async def answer(self, http: HttpRequest, read: Any) -> GatewayResponse:
         """Handle one request."""
-        body: bytes = await protocol()
-        request = HttpRequest(method="POST", origin=self._upstream, path=scope.path, headers=_HEADERS, body=body)
+        with self._bodies.request(_Config.gateway) as body_bytes:
+            body: bytes = await read(body_bytes)
+        request = HttpRequest(method="POST", origin=self._upstream, path=http.path, headers=_HEADERS, body=body)
         if b'"stream":true' not in body:
             answer = await self._client.asend(Send(request, TIMEOUT))
-            protocol.response_bytes(200, _JSON, answer.body)
-            return
+            return GatewayResponse(200, _JSON, answer.body)
         exchange = await self._client.aopen(Open(request, TIMEOUT))
-        transport = protocol.response_stream(200, _EVENTS)
-        while chunk := await exchange.handle.aread(TIMEOUT):
-            await transport.send_bytes(chunk)
-        await exchange.handle.afinish()
+
+        async def write_all(write: Write) -> None:
+            while chunk := await exchange.handle.aread(TIMEOUT):
+                await write(chunk)
+            await exchange.handle.afinish()
+
+        return GatewayResponse(200, _EVENTS, write_all)
 
 
-def main() -> None:
+async def serve(port: int, upstream: str) -> None:
     """Serve until SIGTERM."""
-    _, port, upstream = sys.argv
-    server: Any = Server(
-        "passthrough", port=int(port), interface=Interfaces.RSGI, websockets=False, log_level=LogLevels.warning
-    )
-
-    def load(_target: str) -> Passthrough:
-        return Passthrough(f"http://127.0.0.1:{upstream}")
-
-    server.serve(target_loader=load)
+    server = HttpServer(cast("App", Passthrough(upstream)), asyncio.get_running_loop())
+    await server.listen(listen(override(_Config.gateway, port=port), is_first=True))
+    await server.wait_until_ended()
 
 
 if __name__ == "__main__":
-    main()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(int(sys.argv[1]), f"http://127.0.0.1:{sys.argv[2]}"))

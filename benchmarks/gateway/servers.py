@@ -198,7 +198,7 @@ _LITELLM_ENV = {
 
 SERVERS: dict[str, Server] = {
     "nginx": Server(_nginx, wires=("openai",)),
-    "granian + HttpClient": Server(_passthrough, wires=("openai",)),
+    "passthrough": Server(_passthrough, wires=("openai",)),
     "dragoman": Server(_dragoman, model="{wire}-up/{pace}"),
     "TensorZero": Server(
         _tensorzero,

@@ -62,6 +62,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
     workers: PositiveInt = 1
+    tls_certificate: str | None = None
+    """A PEM file with the certificate and those that signed it; None for plain HTTP."""
+    tls_key: str | None = None
+    """A PEM file with the key of the certificate, if it is not in the same file."""
     store: str = "memory"
     """`memory`, `sqlite:PATH` or `redis://...`."""
     providers: tuple[str, ...] = ()

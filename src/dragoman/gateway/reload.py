@@ -15,6 +15,8 @@ NEEDS_RESTART = (
     "host",
     "port",
     "workers",
+    "tls_certificate",
+    "tls_key",
     "store",
     "drain",
     "grace",

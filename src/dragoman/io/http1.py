@@ -86,6 +86,11 @@ _MAX_NAME = 64
 """Bytes. A server may send longer names, which are not kept."""
 
 
+def header_name(name: bytes, /) -> str:
+    """The name of a header as text, in lower case."""
+    return _NAMES.get(name) or _learn_name(name)
+
+
 def _learn_name(name: bytes) -> str:
     text = name.decode("latin-1").lower()
     if len(name) <= _MAX_NAME:

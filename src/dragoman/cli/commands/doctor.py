@@ -24,7 +24,7 @@ from dragoman.targets.provider import clean_key
 CheckStatus: TypeAlias = Literal["ok", "hint", "wrong"]
 REQUIRED = ("msgspec", "httptools", "jsonschema-rs", "pillow")
 EXTRAS = {
-    "gateway": ("granian", "dragoman serve"),
+    "gateway": ("uvloop", "dragoman serve in half the CPU time"),
     "redis": ("redis", "gateways that share state"),
     "mcp": ("mcp", "tools of MCP servers"),
     "aws": ("botocore", "AWS roles and SSO, for Bedrock"),

@@ -1,0 +1,100 @@
+"""The HTTP server of a worker: its connections, their time limits, and how it stops."""
+
+import asyncio
+import socket
+import ssl
+from email.utils import formatdate
+from pathlib import Path
+
+from dragoman.errors import SetupError
+from dragoman.gateway.app import App
+from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.server.connection import HttpConnection
+
+MAX_IDLE_CONNECTIONS = 16_384
+"""Connections besides those with a request: clients keep theirs open."""
+BACKLOG = 4096
+SWEEP_INTERVAL = 1.0
+"""Seconds between two looks at the time limits: one look at all connections is cheaper than a timer per request."""
+
+
+class HttpServer:
+    """Accepts connections and gives their requests to the app."""
+
+    def __init__(self, app: App, loop: asyncio.AbstractEventLoop, /) -> None:
+        self.app = app
+        self.loop = loop
+        self.now = loop.time()
+        """The time of the last sweep: good enough for limits of many seconds."""
+        self.date = f"date: {formatdate(usegmt=True)}\r\n"
+        self.is_stopping = False
+        self._connections: set[HttpConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._ended = asyncio.Event()
+
+    @property
+    def limits(self) -> GatewaySettings:
+        """The table [gateway] of the config as it is now."""
+        return self.app.runtime.config.gateway
+
+    async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None, /) -> None:
+        """Accept connections from now on."""
+        self._server = await self.loop.create_server(
+            lambda: HttpConnection(self), sock=listener, ssl=tls, backlog=BACKLOG
+        )
+        self._sweep()
+
+    def stop(self) -> None:
+        """Accept no more connections, and close each as soon as it has no request."""
+        self.is_stopping = True
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.close()
+        self._check_end()
+
+    async def wait_until_ended(self) -> None:
+        """Returns after `stop`, when all connections are closed."""
+        await self._ended.wait()
+
+    def abort(self) -> None:
+        """Close the connections that are still open: their clients do not read."""
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    # What connections do ---------------------------------------------------------------------------------------------
+
+    def add(self, connection: HttpConnection, /) -> bool:
+        """Count a connection; False if there are too many."""
+        self._connections.add(connection)
+        return len(self._connections) <= self.limits.max_requests + MAX_IDLE_CONNECTIONS and not self.is_stopping
+
+    def remove(self, connection: HttpConnection, /) -> None:
+        """A connection is closed."""
+        self._connections.discard(connection)
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self.is_stopping and not self._connections:
+            self._ended.set()
+
+    def _sweep(self) -> None:
+        self.now = now = self.loop.time()
+        self.date = f"date: {formatdate(usegmt=True)}\r\n"
+        for connection in [each for each in self._connections if each.deadline < now]:
+            connection.expire()
+        self.loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+
+def tls_context(certificate: str, key: str | None, /) -> ssl.SSLContext:
+    """TLS with a certificate and a key in PEM files; raises SetupError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(Path(certificate), None if key is None else Path(key))
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error.reason if isinstance(error, ssl.SSLError) else error.strerror or error
+        raise SetupError(
+            f"gateway.tls_certificate and tls_key must be PEM files, got {certificate!r} and {key!r}: {reason}"
+        ) from error
+    return context

@@ -1,0 +1,142 @@
+"""The body of one request as it arrives on a connection.
+
+The app reads a body only after it has accepted the headers. Until then, little of it is held: the connection stops
+reading at `MAX_UNREAD` bytes. A body that the app does not read is dropped after the response, so that a client that
+sends everything before it reads gets the response.
+"""
+
+import asyncio
+from typing import Protocol
+
+from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
+from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
+
+MAX_UNREAD = 64 * 1024
+"""Bytes of a body that wait for the app before the connection stops reading."""
+
+
+class Flow(Protocol):
+    """What a body needs of its connection."""
+
+    def pause(self) -> None:
+        """Stop reading."""
+        ...
+
+    def resume(self) -> None:
+        """Go on reading."""
+        ...
+
+    def invite_body(self) -> None:
+        """Tell a client that waits for it (`Expect: 100-continue`) to send the body."""
+        ...
+
+
+class RequestBody:
+    """The body of one request."""
+
+    __slots__ = ("_flow", "_headers", "_is_dropped", "_limits", "_pieces", "_size", "_waiter", "is_complete")
+
+    def __init__(self, flow: Flow, headers: dict[str, str], limits: GatewaySettings) -> None:
+        self.is_complete = False
+        self._flow = flow
+        self._headers = headers
+        self._limits = limits
+        self._pieces: list[bytes] = []
+        self._size = 0
+        """Bytes in `_pieces`; if the body is dropped, all bytes that were."""
+        self._is_dropped = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the client waits for `100 Continue` before it sends the body."""
+        return "expect" in self._headers and not self.is_complete and not self._size
+
+    # What the connection does ----------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, /) -> None:
+        """Some bytes have come."""
+        self._size += len(data)
+        if self._is_dropped:
+            return
+        self._pieces.append(data)
+        if self._waiter is not None:
+            self._wake()
+        elif self._size > MAX_UNREAD:
+            self._flow.pause()
+
+    def end(self) -> None:
+        """The body is complete."""
+        self.is_complete = True
+        if self._waiter is not None:
+            self._wake()
+
+    def drop(self) -> None:
+        """Nobody will read the rest."""
+        self._is_dropped = True
+        self._pieces = []
+        self._size = 0
+        self._flow.resume()
+
+    @property
+    def is_too_large_to_drop(self) -> bool:
+        """Whether so much came after the response that the connection should be closed."""
+        return self._is_dropped and self._size > MAX_DRAINED
+
+    # What the app does -----------------------------------------------------------------------------------------------
+
+    async def read(self, body_bytes: BodyBytes, /) -> bytes:
+        """The whole body."""
+        headers = self._headers
+        if sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEADERS:
+            raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
+        if self.is_complete and self._size <= self._limits.max_body:
+            body_bytes.add(self._size)
+            pieces = self._pieces
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        timeout = self._limits.body_timeout
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._read(body_bytes)
+        except TimeoutError:
+            raise BodyTooSlow(f"the body did not arrive within {timeout} s") from None
+
+    async def _read(self, body_bytes: BodyBytes) -> bytes:
+        limit = self._limits.max_body
+        length = int(self._headers.get("content-length", "0"))
+        if length > limit and (self.is_expected or length > limit + MAX_DRAINED):
+            raise BodyTooLarge(f"the body has {length} bytes; the limit is {limit}")
+        if self.is_expected:
+            self._flow.invite_body()
+        body: list[bytes] = []
+        size = 0
+        while size <= limit + MAX_DRAINED:
+            for piece in self._take():
+                size += len(piece)
+                if size <= limit:
+                    body_bytes.add(len(piece))
+                    body.append(piece)
+            if self.is_complete and not self._pieces:
+                break
+            await self._wait()
+        if size > limit:
+            raise BodyTooLarge(f"the body is larger than {limit} bytes")
+        return b"".join(body)
+
+    def _take(self) -> list[bytes]:
+        pieces, self._pieces = self._pieces, []
+        self._size = 0
+        return pieces
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._flow.resume()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,207 @@
+"""The parent of the workers: it starts them, replaces those that die, and passes signals on.
+
+The parent stays small: it loads neither the config nor the app. The first worker reads the config and reports what the
+parent needs to know. Parent and worker share a socket: the parent sends commands, and if it dies, the worker sees the
+end of the socket. So no signal can be lost while a worker starts, and no worker outlives its parent.
+
+SIGTERM first makes the workers report not ready for `drain` seconds, so that load balancers go elsewhere. Then they
+stop: they finish what is in progress, and end what still runs after `grace` seconds with an error. SIGINT, a second
+SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from dragoman.errors import SetupError
+
+DRAIN, STOP, RELOAD = b"d", b"s", b"r"
+"""Commands of the parent."""
+LAST_WORDS = 3.0
+"""Seconds after `grace` for a worker to send error events and write usage rows, until it is killed."""
+RESTART_DELAY = 1.0
+"""Seconds before a worker is replaced that died before it was ready."""
+MAX_REPORT = 65536
+
+
+class WorkerSettings(NamedTuple):
+    """What the first worker reports: how many there are to be, and how they stop."""
+
+    workers: int
+    drain: float
+    grace: float
+
+
+RunWorker: TypeAlias = Callable[[socket.socket, bool], None]
+"""Runs a worker with the socket of its parent until it is stopped; the flag says whether it is the first one."""
+
+
+def report(parent: socket.socket, settings: WorkerSettings | SetupError, /) -> None:
+    """Tell the parent that this worker is ready, or why it cannot start."""
+    message = {"error": str(settings)} if isinstance(settings, SetupError) else settings._asdict()
+    parent.sendall(json.dumps(message).encode()[: MAX_REPORT - 1] + b"\n")
+
+
+def supervise(run: RunWorker, /) -> None:
+    """Run workers until SIGTERM or SIGINT; raises SetupError if the first one cannot start."""
+    _Supervisor(run).serve()
+
+
+class _Supervisor:
+    def __init__(self, run: RunWorker) -> None:
+        self._run = run
+        self._workers: dict[int, socket.socket] = {}
+        """By process id: our end of the socket."""
+        self._settings = WorkerSettings(1, 0.0, 0.0)
+        self._first = 0
+        """The process id of the first worker, whose report is read before the others start."""
+        self._is_draining = False
+        self._is_stopping = False
+
+    def serve(self) -> None:
+        handlers = {signal.SIGTERM: self._terminate, signal.SIGINT: self._terminate, signal.SIGHUP: self._reload}
+        handlers[signal.SIGALRM] = self._timer
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            self._settings = self._start(is_first=True)
+            for _ in range(self._settings.workers - 1):
+                if not self._is_stopping:
+                    self._start()
+            self._wait()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self, *, is_first: bool = False) -> WorkerSettings:
+        """Start a worker. The first one must be ready before the others start."""
+        ours, theirs = socket.socketpair()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            self._become_worker(ours, theirs, is_first=is_first)
+        theirs.close()
+        self._workers[child] = ours
+        if self._is_draining:
+            self._send(child, DRAIN)
+        if self._is_stopping:
+            self._send(child, STOP)
+        return self._first_report(child, ours) if is_first else self._settings
+
+    def _become_worker(self, ours: socket.socket, theirs: socket.socket, *, is_first: bool) -> None:
+        """In the new process: the worker, and nothing of the parent after it."""
+        code = 1
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number in (signal.SIGHUP, signal.SIGALRM):
+                signal.signal(number, signal.SIG_IGN)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent tells us
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            ours.close()
+            for other in self._workers.values():
+                other.close()
+            self._run(theirs, is_first)
+            code = 0
+        except SetupError as error:
+            report(theirs, error)
+            code = 2
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        finally:
+            if sys.exc_info()[0] is not None:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _first_report(self, child: int, ours: socket.socket) -> WorkerSettings:
+        data = b""
+        while not data.endswith(b"\n") and (piece := ours.recv(MAX_REPORT)):
+            data += piece
+        if not data.endswith(b"\n"):
+            _, status = os.waitpid(child, 0)
+            del self._workers[child]
+            raise SetupError(f"the worker ended before it was ready ({_how(status)}); its log says why")
+        message = json.loads(data)
+        if "error" in message:
+            os.waitpid(child, 0)
+            del self._workers[child]
+            raise SetupError(message["error"])
+        self._first = child
+        return WorkerSettings(**message)
+
+    def _wait(self) -> None:
+        """Until all workers have ended; one that dies is replaced."""
+        while self._workers:
+            child, status = os.wait()
+            ours = self._workers.pop(child, None)
+            if ours is None:
+                continue
+            is_ready = child == self._first or bool(_pending(ours))
+            ours.close()
+            if self._is_stopping:
+                continue
+            print(f"worker {child} ended ({_how(status)}); a new one starts", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+            if not is_ready:
+                time.sleep(RESTART_DELAY)
+            if not self._is_stopping:
+                self._start()
+
+    # Signals ---------------------------------------------------------------------------------------------------------
+
+    def _terminate(self, number: int, _frame: object) -> None:
+        """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop."""
+        if number != signal.SIGTERM or self._is_draining or not self._settings.drain:
+            self._stop()
+            return
+        self._is_draining = True
+        self._send_all(DRAIN)
+        signal.setitimer(signal.ITIMER_REAL, self._settings.drain)
+
+    def _reload(self, _number: int, _frame: object) -> None:
+        """Workers reload the config themselves and keep what is in memory."""
+        self._send_all(RELOAD)
+
+    def _timer(self, _number: int, _frame: object) -> None:
+        if not self._is_stopping:
+            self._stop()
+            return
+        for child in self._workers:
+            os.kill(child, signal.SIGKILL)
+
+    def _stop(self) -> None:
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._send_all(STOP)
+            signal.setitimer(signal.ITIMER_REAL, self._settings.grace + LAST_WORDS)
+
+    def _send_all(self, command: bytes) -> None:
+        for child in self._workers:
+            self._send(child, command)
+
+    def _send(self, child: int, command: bytes) -> None:
+        try:
+            self._workers[child].send(command)
+        except OSError:  # it has just ended
+            return
+
+
+def _pending(ours: socket.socket) -> bytes:
+    """What a worker that has ended had reported."""
+    try:
+        return ours.recv(MAX_REPORT, socket.MSG_DONTWAIT)
+    except OSError:
+        return b""
+
+
+def _how(status: int) -> str:
+    """How a process ended."""
+    code = os.waitstatus_to_exitcode(status)
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

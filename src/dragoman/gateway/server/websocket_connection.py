@@ -1,0 +1,112 @@
+"""A WebSocket on a connection of our own server: what `SocketSession` reads from and writes to."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from typing import Protocol
+
+from dragoman.gateway.server.websocket_frames import (
+    BINARY,
+    CLOSE,
+    NORMAL,
+    PING,
+    TEXT,
+    FrameError,
+    FrameParser,
+    encode_close,
+    encode_frame,
+)
+
+MAX_WAITING = 16
+"""Messages that wait to be received before the connection stops reading."""
+
+
+class SocketFlow(Protocol):
+    """What a WebSocket needs of its connection."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def send(self, data: bytes, /) -> None:
+        """Write without waiting."""
+        ...
+
+    def write(self, data: bytes, /) -> Awaitable[None]:
+        """Write, and wait while the client is slow; raises ConnectionError if it is gone."""
+        ...
+
+
+class WebSocketConnection:
+    """The frames of one client as messages."""
+
+    def __init__(self, flow: SocketFlow, max_size: int) -> None:
+        self._flow = flow
+        self._parser = FrameParser(max_size)
+        self._messages: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_closed = False
+        """Whether the client has sent its last frame, or the connection is gone."""
+        self._has_sent_close = False
+
+    # What the connection does ----------------------------------------------------------------------------------------
+
+    def feed(self, data: bytes, /) -> None:
+        """Some bytes have come."""
+        if self._is_closed:
+            return
+        try:
+            for kind, payload in self._parser.feed(data):
+                if kind == CLOSE:
+                    self.close(int.from_bytes(payload[:2], "big") or NORMAL)
+                    self.end()
+                    return
+                if kind == PING:
+                    self._flow.send(encode_frame(0xA, payload))
+                elif kind in (TEXT, BINARY):
+                    self._messages.append(payload)
+        except FrameError as error:
+            self.close(error.code, str(error))
+            self.end()
+        if self._messages:
+            self._wake()
+            if len(self._messages) > MAX_WAITING:
+                self._flow.pause()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._is_closed = True
+        self._wake()
+
+    # What a session does ---------------------------------------------------------------------------------------------
+
+    async def receive(self) -> bytes | None:
+        """The next message; None after the last one."""
+        while not self._messages:
+            if self._is_closed:
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        message = self._messages.popleft()
+        if len(self._messages) == MAX_WAITING:
+            self._flow.resume()
+        return message
+
+    async def send(self, message: bytes, /) -> None:
+        """Send a message of text; waits while the client is slow."""
+        if self._has_sent_close:
+            raise ConnectionResetError("the client closed the WebSocket")
+        await self._flow.write(encode_frame(TEXT, message))
+
+    def close(self, code: int, reason: str = "") -> None:
+        """Send the last frame, if it is not sent yet."""
+        if not self._has_sent_close:
+            self._has_sent_close = True
+            self._flow.send(encode_close(code, reason))
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
