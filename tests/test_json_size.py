@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import InvalidRequest
+from dragoman.types import is_list, is_object
 from dragoman.types.arguments import MAX_KEYS, parse_arguments, parse_history_arguments
 from dragoman.types.json_size import count_values, find_excess
 
@@ -19,14 +20,14 @@ VALUES = st.recursive(
 
 def measure(value: Any) -> tuple[int, int, int]:
     """Depth, objects and keys of a value."""
-    if isinstance(value, dict):
+    if is_object(value):
         inner = [measure(each) for each in value.values()]
         return (
             1 + max((i[0] for i in inner), default=0),
             1 + sum(i[1] for i in inner),
             len(value) + sum(i[2] for i in inner),
         )
-    if isinstance(value, list):
+    if is_list(value):
         inner = [measure(each) for each in value]
         return 1 + max((i[0] for i in inner), default=0), 1 + sum(i[1] for i in inner), sum(i[2] for i in inner)
     return 0, 0, 0

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from dragoman.types.base import is_list, is_object
+
 MAX_KEYS = 100_000
 MAX_VALUES = 1_000_000
 _SIGN = re.compile(rb'["{}:,]|[][]')
@@ -56,11 +58,12 @@ def count_values(value: Any, most: int, /) -> int:
     >>> count_values({"a": [1, 2]}, 100), count_values([[1, 2], [3]], 2)
     (3, 2)
     """
-    count, open_values = 0, [value]
+    count = 0
+    open_values: list[Any] = [value]
     while open_values and count < most:
         inner = open_values.pop()
-        if isinstance(inner, dict | list):
-            items = list(inner.values() if isinstance(inner, dict) else inner)
+        if is_object(inner) or is_list(inner):
+            items = list(inner.values()) if is_object(inner) else inner
             count += len(items)
             open_values += items[: most - count] if count < most else ()
     return min(count, most)
