@@ -42,7 +42,7 @@ from dragoman.gateway.reasoning.outgoing import AnswerTagger
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
-from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress
+from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress, has_body
 from dragoman.gateway.server.response import (
     GatewayResponse,
     RequestHandler,
@@ -175,12 +175,16 @@ class App:
         try:
             with self._bodies.request(limits) as body_bytes:
                 if read is not None:
+                    if has_body(context.http):
+                        context.place = await context.runtime.accounting.quotas.enter(context.key)
                     context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
                     context.http = await decompress(context.http, limits.max_body, body_bytes)
                 return await endpoint.handle(context)
         finally:
             self._in_flight -= 1
+            if context.place.limits:
+                await context.runtime.accounting.quotas.finish(context.place, tokens=None)
 
     async def open_socket(self, http: HttpRequest, /) -> SocketHooks | GatewayResponse:
         """How to talk with a client that asks for a WebSocket, or the response that refuses it."""

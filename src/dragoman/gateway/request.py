@@ -19,7 +19,7 @@ from dragoman.engine.failover import Chain, ChainOptions, weighted_order
 from dragoman.errors import InvalidRequest, StoreDown, redact
 from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
-from dragoman.gateway.accounting.quotas import LimitHeaders
+from dragoman.gateway.accounting.quotas import UNLIMITED, LimitHeaders
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
@@ -73,6 +73,7 @@ class RequestContext:
         "model",
         "notices",
         "operation",
+        "place",
         "recent",
         "record",
         "request",
@@ -93,6 +94,8 @@ class RequestContext:
         self.wire: Wire | None = None
         """The client's dialect, once it is known."""
         self.key: Key | None = None
+        self.place = UNLIMITED
+        """The place among the concurrent requests of the key, until the record has it."""
         self.operation: Operation = "chat"
         self.model = ""
         """The model, alias or tier that the client named."""

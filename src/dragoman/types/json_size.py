@@ -63,7 +63,7 @@ def count_values(value: Any, most: int, /) -> int:
     while open_values and count < most:
         inner = open_values.pop()
         if is_object(inner) or is_list(inner):
-            items = list(inner.values()) if is_object(inner) else inner
+            items: list[Any] = list(inner.values()) if is_object(inner) else [*inner]
             count += len(items)
             open_values += items[: most - count] if count < most else ()
     return min(count, most)

@@ -515,3 +515,47 @@ def test_prices_are_those_of_genai_prices(model: str) -> None:
     counts = Counts(input_tokens=300_000, output_tokens=1234, cache_read_tokens=777)
     expected = calc_price(counts, name, provider_id=provider).total_price
     assert Prices().cost(model, Usage(input=300_000, output=1234, cache_read=777)) == round(expected * NANO)
+
+
+# A place before the body is read ----------------------------------------------------------------------------------------
+
+
+def test_a_place_is_taken_before_the_body_is_read_and_once(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(concurrent=1, requests_per_minute=1)
+        place = await limits.enter(team)
+        with pytest.raises(OverLimit, match="1 concurrent requests"):
+            await limits.enter(team)
+        admission = await limits.admit(team, ExpectedUsage(10), entered=place)
+        assert dict(admission.headers)["X-RateLimit-Remaining-Concurrent"] == "0"
+        await limits.finish(admission, tokens=10)
+        again = await limits.enter(team)
+        with pytest.raises(OverLimit, match="1 requests per minute") as caught:
+            await limits.admit(team, ExpectedUsage(10), entered=again)
+        assert "X-RateLimit-Remaining-Concurrent" in dict(caught.value.headers)
+        await limits.finish(again, tokens=None)
+        assert (await limits.enter(team)).limits
+
+    run(opened, work)
+
+
+def test_a_key_with_concurrent_requests_only_has_its_place_from_the_start(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(concurrent=1)
+        place = await limits.enter(team)
+        assert await limits.admit(team, ExpectedUsage(10), entered=place) is place
+        assert (await limits.enter(key(tokens_per_minute=5))).limits == ()
+        assert (await limits.enter(None)).limits == ()
+
+    run(opened, work)
+
+
+def test_there_is_no_place_while_the_store_is_down() -> None:
+    async def work() -> None:
+        store = Broken()
+        open_limits, closed = Quotas(store), Quotas(store, rates="closed")
+        assert (await open_limits.enter(key(concurrent=1))).limits == ()
+        with pytest.raises(StoreDown):
+            await closed.enter(key(concurrent=1))
+
+    asyncio.run(work())

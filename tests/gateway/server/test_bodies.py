@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -114,6 +114,59 @@ def test_a_request_whose_body_is_being_read_counts_as_in_progress() -> None:
         return second.status
 
     assert asyncio.run(fill(app_of("[gateway]\nmax_requests = 1\n"))) == 503
+
+
+LIMITED = f'[keys.alice]\nhash = "{HASH}"\nconcurrent = 1\n'
+
+
+def _keyed(path: str, **headers: str) -> HttpRequest:
+    return post(path, b"", authorization=f"Bearer {PLAIN}", **headers)
+
+
+@pytest.mark.parametrize("more", ["", "requests_per_minute = 9\n"])
+def test_a_body_that_is_being_read_counts_among_the_concurrent_requests_of_its_key(more: str) -> None:
+    body = json.dumps(chat("demo/any")).encode()
+    sized = {"content-length": str(len(body))}
+
+    async def fill(app: App) -> tuple[list[int], dict[str, str], bytes]:
+        reading, stop = asyncio.Event(), asyncio.Event()
+
+        async def read_slowly(_bytes: BodyBytes) -> bytes:
+            reading.set()
+            await stop.wait()
+            return body
+
+        async def read(_bytes: BodyBytes) -> bytes:
+            return body
+
+        async def no_read(_bytes: BodyBytes) -> bytes:
+            raise AssertionError("the body was read")
+
+        slow = asyncio.create_task(app.answer(_keyed(CHAT, **sized), read_slowly))
+        await reading.wait()
+        refused = await app.answer(_keyed(CHAT, **sized), no_read)
+        chunked = await app.answer(_keyed(CHAT, **{"transfer-encoding": "chunked"}), no_read)
+        models = await app.answer(HttpRequest(method="GET", path="/v1/models", headers=_keyed("").headers), read)
+        stop.set()
+        served = await slow
+        cut = asyncio.create_task(app.answer(_keyed(CHAT, **sized), read_slowly))
+        stop.clear()
+        await asyncio.sleep(0)
+        cut.cancel()
+        await asyncio.gather(cut, return_exceptions=True)
+        wrong = await app.answer(_keyed("/v1/messages", **sized), no_body)
+        again = await app.answer(_keyed(CHAT, **sized), read)
+        statuses = [each.status for each in (refused, chunked, models, served, wrong, again)]
+        return statuses, dict(again.headers), cast("bytes", refused.body)
+
+    async def no_body(_bytes: BodyBytes) -> bytes:
+        return b"not JSON"
+
+    statuses, headers, refusal = asyncio.run(fill(app_of(LIMITED + more)))
+    assert statuses == [429, 429, 200, 200, 400, 200]
+    assert b"the limit of 1 concurrent requests is reached" in refusal
+    assert headers["X-RateLimit-Remaining-Concurrent"] == "1"
+    assert ("X-RateLimit-Limit-Requests" in headers) is bool(more)
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/", "/api/version", "/native/openapi.json"])

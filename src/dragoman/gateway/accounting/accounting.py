@@ -94,6 +94,7 @@ class Accounting:
         key, targets = context.key, context.choice.targets
         if key is not None and key.is_limited:
             record.admit(await self._admit(key, context))
+            context.place = UNLIMITED  # the record gives it back
         if self.tracing is not None:
             record.span = self.tracing.begin(
                 redact_name(context.model),
@@ -111,10 +112,11 @@ class Accounting:
     async def _admit(self, key: Key, context: "RequestContext") -> QuotaAdmission:
         request, targets = context.request, context.choice.targets
         if context.operation != "chat":
-            return await self.quotas.admit(key, self._expected(key, targets, Usage(input=prompt_tokens(request))))
+            expected = self._expected(key, targets, Usage(input=prompt_tokens(request)))
+            return await self.quotas.admit(key, expected, entered=context.place)
         usage = estimate_usage(request, targets, answer=context.runtime.config.gateway.answer_tokens)
         minimum = self._expected(key, targets, Usage(input=usage.input)) if has_no_max_tokens(request) else None
-        return await self.quotas.admit(key, self._expected(key, targets, usage), minimum=minimum)
+        return await self.quotas.admit(key, self._expected(key, targets, usage), minimum=minimum, entered=context.place)
 
     def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
         costs = [self.prices.cost(target.name, usage) for target in targets] if key.budgets else []

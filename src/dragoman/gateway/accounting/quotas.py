@@ -107,10 +107,23 @@ class Quotas:
         self._unpaid: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MAX_UNPAID)
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    async def enter(self, key: Key | None, /) -> QuotaAdmission:
+        """Take a place among the concurrent requests of a key, before the body is read; raises OverLimit."""
+        if key is None or key.concurrent is None:
+            return UNLIMITED
+        admission = await self._admit(key, (_slot(key, key.concurrent),))
+        return admission if admission.reserved else UNLIMITED
+
     async def admit(
-        self, key: Key | None, /, expected: ExpectedUsage, *, minimum: ExpectedUsage | None = None
+        self,
+        key: Key | None,
+        /,
+        expected: ExpectedUsage,
+        *,
+        minimum: ExpectedUsage | None = None,
+        entered: QuotaAdmission = UNLIMITED,
     ) -> QuotaAdmission:
-        """Reserve what a request may use, or raise OverLimit.
+        """Reserve what a request may use, or raise OverLimit. It has the place that `enter` gave it.
 
         With a `minimum`, a request that expects more than a whole limit reserves only that limit, but at least the
         minimum. It is for requests without `max_tokens`, which would never fit otherwise.
@@ -120,6 +133,20 @@ class Quotas:
         limits = self._limits(key, expected)
         if minimum is not None:
             limits = tuple(map(_capped, limits, self._limits(key, minimum)))
+        if not entered.limits:
+            return await self._admit(key, limits)
+        rest = tuple(limit for limit in limits if limit.unit != "slots")
+        if not rest:
+            return entered
+        try:
+            admission = await self._admit(key, rest)
+        except OverLimit as error:
+            error.headers = (*entered.headers, *error.headers)
+            raise
+        levels = (*entered.levels, *admission.levels) if admission.levels else ()
+        return msgspec.structs.replace(admission, limits=(*entered.limits, *rest), levels=levels)
+
+    async def _admit(self, key: Key, limits: tuple[Limit, ...]) -> QuotaAdmission:
         charges = [limit.charge for limit in limits]
         try:
             reservation = await self._reserve(charges)
@@ -177,8 +204,7 @@ class Quotas:
         if key.tokens_per_minute is not None:
             limits.append(_window(key, "tokens", max(1, expected.tokens), key.tokens_per_minute))
         if key.concurrent is not None:
-            slot = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=key.concurrent, ttl=SLOT_TTL)
-            limits.append(Limit("Concurrent", "slots", slot))
+            limits.append(_slot(key, key.concurrent))
         for budget in key.budgets:
             limits += _budget_limits(key, budget, expected, self._clock())
         return tuple(limits)
@@ -246,6 +272,11 @@ def _with_amount(limit: Limit, amount: int) -> Limit:
     if isinstance(charge, ConcurrencySlot) or charge.amount == amount:
         return limit
     return Limit(limit.label, limit.unit, msgspec.structs.replace(charge, amount=amount))
+
+
+def _slot(key: Key, limit: int) -> Limit:
+    slot = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=limit, ttl=SLOT_TTL)
+    return Limit("Concurrent", "slots", slot)
 
 
 def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:

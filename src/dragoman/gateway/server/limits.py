@@ -81,6 +81,15 @@ class BodyBytes:
             self._budget.held -= self._held
 
 
+def has_body(http: HttpRequest, /) -> bool:
+    """Whether a body follows the headers of a request.
+
+    >>> has_body(HttpRequest(method="POST", path="/", headers={"content-length": "0"}))
+    False
+    """
+    return http.headers.get("content-length", "0").strip() != "0" or "transfer-encoding" in http.headers
+
+
 async def decode_body(
     http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /, *, is_json: bool = True
 ) -> T:
