@@ -138,15 +138,12 @@ class Quotas:
         rest = tuple(limit for limit in limits if limit.unit != "slots")
         if not rest:
             return entered
-        try:
-            admission = await self._admit(key, rest)
-        except OverLimit as error:
-            error.headers = (*entered.headers, *error.headers)
-            raise
+        admission = await self._admit(key, rest, entered.headers)
         levels = (*entered.levels, *admission.levels) if admission.levels else ()
         return msgspec.structs.replace(admission, limits=(*entered.limits, *rest), levels=levels)
 
-    async def _admit(self, key: Key, limits: tuple[Limit, ...]) -> QuotaAdmission:
+    async def _admit(self, key: Key, limits: tuple[Limit, ...], headers: LimitHeaders = ()) -> QuotaAdmission:
+        """Reserve some limits. An error has `headers`, too: those of a limit that is reserved already."""
         charges = [limit.charge for limit in limits]
         try:
             reservation = await self._reserve(charges)
@@ -155,7 +152,7 @@ class Quotas:
                 raise
             return QuotaAdmission(limits=limits, reserved=False, reserved_at=self._clock())
         if not reservation.granted:
-            raise _over_limit(key, limits, reservation)
+            raise _over_limit(key, limits, reservation, headers)
         self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
         return QuotaAdmission(limits=limits, reserved_at=reservation.reserved_at, levels=reservation.levels)
 
@@ -331,13 +328,13 @@ def _headers(limit: Limit, level: CounterLevel) -> list[tuple[str, str]]:
     return headers
 
 
-def _over_limit(key: Key, limits: Sequence[Limit], reservation: Reservation) -> OverLimit:
+def _over_limit(key: Key, limits: Sequence[Limit], reservation: Reservation, headers: LimitHeaders) -> OverLimit:
     full = [(limit, level) for limit, level in zip(limits, reservation.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
     never_fits = len(waits) < len(full)
     return OverLimit(
         f"key {key.id}: {'; '.join(_reason(limit, level) for limit, level in full)}",
-        headers=_limit_headers(limits, reservation.levels),
+        headers=(*headers, *_limit_headers(limits, reservation.levels)),
         retry_after=None if never_fits else max(waits),
         retry=not never_fits,
     )
