@@ -18,7 +18,7 @@ from dragoman.io.hooks import Hooks
 from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
 from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
-from dragoman.types import Embeddings, ModelInfo, Response, TokenCount
+from dragoman.types import Embeddings, ModelInfo, Ranking, Response, TokenCount
 
 T = TypeVar("T")
 
@@ -275,6 +275,31 @@ async def aembed(
     """
     with short_traceback:
         return await _model(model, **options).aembed(texts, dimensions=dimensions)
+
+
+def rerank(
+    model: Spec, query: str, documents: Sequence[str], *, top: int | None = None, **options: Unpack[CallOptions]
+) -> Ranking:
+    """The documents in the order of their relevance for a query, or only the `top` ones; by the first target.
+
+    >>> rerank("demo/any", "grey ships", ["a harbour", "two grey ships"]).documents[0].index
+    1
+    """
+    with short_traceback:
+        return _model(model, **options).rerank(query, documents, top=top)
+
+
+async def arerank(
+    model: Spec, query: str, documents: Sequence[str], *, top: int | None = None, **options: Unpack[CallOptions]
+) -> Ranking:
+    """As `rerank`, async.
+
+    >>> import asyncio
+    >>> len(asyncio.run(arerank("demo/any", "ships", ["a harbour", "two ships"], top=1)).documents)
+    1
+    """
+    with short_traceback:
+        return await _model(model, **options).arerank(query, documents, top=top)
 
 
 def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:

@@ -36,6 +36,7 @@ from dragoman.types import (
     Message,
     ModelInfo,
     Part,
+    Ranking,
     Request,
     Response,
     Text,
@@ -44,6 +45,7 @@ from dragoman.types import (
 )
 from dragoman.types.checks import (
     as_items,
+    as_text,
     as_texts,
     check_flag,
     check_whole_number,
@@ -368,6 +370,16 @@ class Model:
         with short_traceback:
             return await self._registry.driver.arun(self._embed(texts, dimensions))
 
+    def rerank(self, query: str, documents: Sequence[str], *, top: int | None = None) -> Ranking:
+        """The documents in the order of their relevance for a query, or only the `top` ones; by the first target."""
+        with short_traceback:
+            return self._registry.driver.run(self._rerank(query, documents, top))
+
+    async def arerank(self, query: str, documents: Sequence[str], *, top: int | None = None) -> Ranking:
+        """As `rerank`, async."""
+        with short_traceback:
+            return await self._registry.driver.arun(self._rerank(query, documents, top))
+
     def list_models(self) -> tuple[ModelInfo, ...]:
         """The models that the first target's provider lists."""
         with short_traceback:
@@ -499,3 +511,9 @@ class Model:
         if dimensions is not None:
             check_whole_number("dimensions", dimensions, least=1)
         return endpoints.embed(list(as_texts("texts", texts)), dimensions, self.targets()[0], self._defaults[1])
+
+    def _rerank(self, query: str, documents: Sequence[str], top: int | None) -> Plan[Ranking]:
+        if top is not None:
+            check_whole_number("top", top, least=1)
+        texts = list(as_texts("documents", documents))
+        return endpoints.rerank(as_text("query", query), texts, top, self.targets()[0], self._defaults[1])

@@ -225,8 +225,13 @@ def test_recorded_counts_are_read(exchange: Any) -> None:
 def test_recorded_embeddings_are_read(exchange: Any) -> None:
     body = body_of(exchange)
     if body is not None and ":embedContent" not in exchange["request"]["path"]:
-        found = wires.get("openai_chat").endpoints.decode_embeddings(body)
+        is_bytes = exchange["model"].startswith("pplx-")
+        target = at("perplexity") if is_bytes else at("openai")
+        found = wires.get("openai_chat").endpoints.decode_embeddings(body, target)
         assert all(found.vectors)
+        if is_bytes:
+            assert {len(vector) for vector in found.vectors} == {exchange["request"]["body"].get("dimensions", 1024)}
+            assert all(-128 <= number <= 127 for vector in found.vectors for number in vector)
 
 
 # ── the plans ───────────────────────────────────────────────────────────────
@@ -449,3 +454,94 @@ def test_embeddings_of_vertex_are_read() -> None:
     assert decode(json.dumps({"predictions": [[1, 2]]}).encode()).vectors == ((1, 2),)
     found = decode(b'{"embedding": {"values": [0.5]}, "usageMetadata": {"promptTokenCount": 2}}')
     assert (found.vectors, found.usage.input) == (((0.5,),), 2)
+
+
+# ── rankings, and embeddings of Bedrock and Perplexity ──────────────────────
+
+
+@pytest.mark.parametrize("provider", ["together", "fireworks", "vllm", "llama-cpp", "llama-swap"])
+def test_documents_are_ranked(provider: str) -> None:
+    http = wires.get("openai_chat").endpoints.encode_rerank("ships", ["a", "b"], 1, at(provider, "m"))
+    assert http.path.endswith("/v1/rerank")
+    assert json.loads(http.body) == {"model": "m", "query": "ships", "documents": ["a", "b"], "top_n": 1}
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google", "ollama"])
+def test_a_provider_without_rankings_says_so(provider: str) -> None:
+    target = at(provider)
+    with pytest.raises(Unsupported, match="ranking documents is not supported"):
+        wires.get(target.wire).endpoints.encode_rerank("a", ["b"], None, target)
+
+
+METERED = {"tokens": {"input_tokens": 5}}
+
+
+@pytest.mark.parametrize(
+    ("body", "tokens"),
+    [
+        ({"results": [{"index": 0, "relevance_score": 0.1}, {"index": 1, "relevance_score": 1}], "meta": {}}, None),
+        ({"data": [{"index": 1, "relevance_score": 1}, {"index": 0, "score": 0.1}], "usage": {"total_tokens": 7}}, 7),
+        ({"results": [{"index": 1, "score": 1}, {"index": 0, "score": 0.1}], "meta": METERED}, 5),
+        ([{"index": 0, "score": 0.1}, {"index": 1, "score": 1}], None),
+    ],
+)
+def test_rankings_are_read_the_best_first(body: Any, tokens: int | None) -> None:
+    ranking = wires.get("openai_chat").endpoints.decode_rerank(json.dumps(body).encode())
+    assert [(document.index, document.score) for document in ranking.documents] == [(1, 1.0), (0, 0.1)]
+    assert ranking.usage.input == tokens
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, [], {"results": []}, {"results": [{"index": 0}]}, {"results": [{"index": -1, "score": 1}]}, {"results": [3]}],
+)
+def test_what_is_no_ranking_is_malformed(body: Any) -> None:
+    with pytest.raises(Malformed):
+        wires.get("openai_chat").endpoints.decode_rerank(json.dumps(body).encode())
+
+
+def test_vectors_of_bytes_are_asked_for_and_read() -> None:
+    endpoints, target = wires.get("openai_chat").endpoints, at("perplexity", "pplx-embed")
+    http = endpoints.encode_embeddings(["a"], 2, target)
+    assert http.url == "https://api.perplexity.ai/v1/embeddings"
+    assert json.loads(http.body)["encoding_format"] == "base64_int8"
+    assert endpoints.decode_embeddings(b'{"data": [{"index": 0, "embedding": "AX8="}]}', target).vectors == ((1, 127),)
+
+
+def bedrock(model: str, **facts: Any) -> Target:
+    return Target(provider="bedrock", model=model, wire="bedrock", base_url="https://bedrock", **facts)
+
+
+def test_embeddings_are_asked_of_bedrock() -> None:
+    endpoints = wires.get("bedrock").endpoints
+    titan = bedrock("amazon.titan-embed-text-v2:0")
+    http = endpoints.encode_embeddings(["a"], 256, titan)
+    assert http.path == "/model/amazon.titan-embed-text-v2%3A0/invoke"
+    assert json.loads(http.body) == {"inputText": "a", "dimensions": 256}
+    assert endpoints.batch_size(titan) == 1
+    found = endpoints.decode_embeddings(b'{"embedding": [0.5, 1], "inputTextTokenCount": 3}')
+    assert (found.vectors, found.usage.input) == (((0.5, 1.0),), 3)
+    cohere = bedrock("cohere.embed-v4:0", quirks=Quirks(embeddings="texts"))
+    assert endpoints.batch_size(cohere) == 96
+    assert json.loads(endpoints.encode_embeddings(["a", "b"], None, cohere).body) == {
+        "texts": ["a", "b"],
+        "input_type": "search_document",
+        "embedding_types": ["float"],
+    }
+
+
+def test_the_demo_ranks_documents() -> None:
+    model = Registry(env={}).model("demo/any")
+    ranking = model.rerank("grey ships", ["a harbour", "two grey ships", "one ships"], top=2)
+    assert [document.index for document in ranking.documents] == [1, 2]
+    assert (ranking.target, ranking.usage.input) == ("demo/any", 9)
+    with pytest.raises(InvalidRequest, match="documents must have at least one"):
+        model.rerank("a", [])
+    with pytest.raises(InvalidRequest, match="top must be"):
+        model.rerank("a", ["b"], top=0)
+
+
+def test_an_index_beyond_the_documents_is_malformed() -> None:
+    body = b'{"results": [{"index": 5, "score": 1}]}'
+    with FaultyServer(RawResponse(body=body)) as server, pytest.raises(Malformed, match="beyond the 1 documents"):
+        Registry(env={"VLLM_BASE_URL": f"{server.origin}/v1"}).model("vllm/m", retries=0).rerank("a", ["b"])

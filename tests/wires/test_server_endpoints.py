@@ -16,6 +16,8 @@ from dragoman.types import (
     Message,
     ModelInfo,
     Opaque,
+    RankedDocument,
+    Ranking,
     Request,
     Response,
     Text,
@@ -38,6 +40,7 @@ from dragoman.wires.common.server_endpoints import (
     Embed,
     FetchResponse,
     ListModels,
+    Rerank,
     Route,
     ServerEndpoint,
     ShowModel,
@@ -559,3 +562,34 @@ def test_azure_embeds_by_deployment() -> None:
     assert decoded("openai_chat", "POST", path, {"input": "a"}, at) == Embed("my e", ("a",))
     with pytest.raises(InvalidRequest, match="model is required"):
         decoded("openai_chat", "POST", "/openai/v1/embeddings", {"input": "a"})
+
+
+@pytest.mark.parametrize("path", ["/rerank", "/v1/rerank", "/v2/rerank"])
+def test_documents_are_ranked_for_clients_of_cohere(path: str) -> None:
+    body = {"model": "m", "query": "q", "documents": ["a", {"text": "b"}], "top_n": 2, "return_documents": True, "k": 1}
+    query = decoded("openai_chat", "POST", path, body)
+    assert query == Rerank("m", "q", ("a", "b"), 2, with_texts=True, ignored_fields=("k",))
+    ranking = Ranking(documents=(RankedDocument(index=1, score=0.5),), usage=Usage(input=3))
+    assert encoded("openai_chat", "POST", path, query, ranking) == {
+        "object": "rerank",
+        "model": "m",
+        "results": [{"index": 1, "relevance_score": 0.5, "document": {"text": "b"}}],
+        "usage": {"prompt_tokens": 3, "total_tokens": 3},
+        "meta": {"api_version": {"version": "2"}, "tokens": {"input_tokens": 3}},
+    }
+    plain = decoded("openai_chat", "POST", path, {"model": "m", "query": "q", "documents": ["a"]})
+    assert "document" not in encoded("openai_chat", "POST", path, plain, ranking)["results"][0]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"query": "q", "documents": ["a"]}, "model"),
+        ({"model": "m", "documents": ["a"]}, "query"),
+        ({"model": "m", "query": "q", "documents": [{"title": "a"}]}, "documents[0]"),
+    ],
+)
+def test_a_ranking_without_what_it_needs_is_refused(body: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        decoded("openai_chat", "POST", "/v1/rerank", body)
+    assert refused.value.param == param

@@ -11,6 +11,7 @@ It speaks Chat Completions with the server half of that wire, so a demo answer t
 import asyncio
 import time
 from collections.abc import Callable
+from operator import mul
 from typing import TypeVar
 
 import msgspec
@@ -145,6 +146,8 @@ def _route(http: HttpRequest) -> HttpResponse:
     try:
         if http.path.endswith("/embeddings"):
             return _embeddings(http)
+        if http.path.endswith("/rerank"):
+            return _rerank(http)
         model, request = server.decode_request(http)
         whole = server.encode_body(_respond(model, request), request)
     except DragomanError as error:
@@ -166,6 +169,19 @@ def _embeddings(http: HttpRequest) -> HttpResponse:
         body=encode_json(
             {"object": "list", "data": data, "model": body.get("model"), "usage": {"prompt_tokens": tokens}}
         )
+    )
+
+
+def _rerank(http: HttpRequest) -> HttpResponse:
+    body = decode_request_json(http)
+    query, documents = str(body.get("query")), body.get("documents")
+    texts = [str(text) for text in documents] if is_list(documents) else []
+    wanted = answers.embed(query, size=256)
+    scores = [sum(map(mul, wanted, answers.embed(text, size=256))) for text in texts]
+    results = [{"index": index, "relevance_score": score} for index, score in enumerate(scores)]
+    tokens = sum(map(answers.count_tokens, (query, *texts)))
+    return HttpResponse(
+        body=encode_json({"model": body.get("model"), "results": results, "usage": {"prompt_tokens": tokens}})
     )
 
 

@@ -1,4 +1,4 @@
-"""Calls of a provider's other endpoints: list models, count tokens, embed. They use one target and no failover."""
+"""Calls of a provider's other endpoints: list models, count tokens, embed, rank. They use one target, no failover."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -18,7 +18,7 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.media import has_result_media
 from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, ModelInfo, Request, TokenCount, Usage, is_object
+from dragoman.types import Embeddings, ModelInfo, Ranking, Request, TokenCount, Usage, is_object
 from dragoman.wires.base import ClientHalf
 from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
@@ -104,7 +104,9 @@ def embed(
         def encode(batch: Sequence[Embeddable] = batch) -> HttpRequest:
             return endpoints.encode_embeddings(batch, dimensions, target)
 
-        embeddings = yield from _send(encode, endpoints.decode_embeddings, target, options, deadline)
+        embeddings = yield from _send(
+            encode, lambda body: endpoints.decode_embeddings(body, target), target, options, deadline
+        )
         if len(embeddings.vectors) != len(batch):
             raise Malformed(f"{target.name}: got {len(embeddings.vectors)} vectors for {len(batch)} texts")
         vectors += embeddings.vectors
@@ -112,6 +114,25 @@ def embed(
     known = [count for count in counts if count is not None]
     usage = Usage(input=sum(known)) if len(known) == len(counts) else Usage(source="unknown")
     return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name)
+
+
+def rerank(
+    query: str, documents: Sequence[str], top: int | None, target: Target, options: ChainOptions, /
+) -> Plan[Ranking]:
+    """The documents in the order of their relevance for a query."""
+    if not documents:
+        raise InvalidRequest("documents must have at least one text, got none", param="documents")
+    endpoints = wires.get(target.wire).endpoints
+    deadline = yield from _deadline(options)
+
+    def encode() -> HttpRequest:
+        return endpoints.encode_rerank(query, documents, top, target)
+
+    ranking = yield from _send(encode, endpoints.decode_rerank, target, options, deadline)
+    if any(document.index >= len(documents) for document in ranking.documents):
+        raise Malformed(f"{target.name}: the ranking has an index beyond the {len(documents)} documents")
+    # Some servers ignore the number.
+    return replace(ranking, documents=ranking.documents[:top], target=target.name)
 
 
 def _deadline(options: ChainOptions) -> Plan[float | None]:

@@ -13,7 +13,7 @@ from dragoman.gateway.errors import NotStored
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.request import RequestContext
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, user
+from dragoman.types import Embeddings, ModelInfo, Notice, Ranking, Request, Usage, user
 from dragoman.wires.base import Wire
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
@@ -27,6 +27,7 @@ from dragoman.wires.common.server_endpoints import (
     FileQuery,
     ItemListQuery,
     ListModels,
+    Rerank,
     ShowModel,
     StaticDocument,
     StoredResponse,
@@ -55,6 +56,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             return await _count_tokens(context, endpoint_request)
         case Embed():
             return await _embed(context, endpoint_request)
+        case Rerank():
+            return await _rerank(context, endpoint_request)
         case FetchResponse(id=id):
             return await _stored_response(context, id)
         case CancelResponse(id=id):
@@ -102,6 +105,17 @@ async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     plan = endpoints.embed(body.texts, body.dimensions, target, options)
     request = Request(messages=tuple(user(_as_text(text)) for text in body.texts))
     return await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
+
+
+async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
+    if (count := len(body.documents)) > MAX_INPUTS:
+        raise InvalidRequest(f"documents must have at most {MAX_INPUTS} texts, got {count}; send several requests")
+    target, options = _choose_target(context, body.model)
+    why = "not an option of rankings that targets know"
+    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
+    plan = endpoints.rerank(body.query, body.documents, body.top, target, options)
+    request = Request(messages=tuple(map(user, (body.query, *body.documents))))
+    return await _run(context, "rerank", request, plan, lambda ranking: ranking.usage)
 
 
 def _choose_target(context: RequestContext, model: str) -> tuple[Target, ChainOptions]:

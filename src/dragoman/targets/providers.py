@@ -27,7 +27,7 @@ _COMPATIBLE = Quirks(
 _FEW_OPTIONS: tuple[RareOption, ...] = ("logit_bias", "logprobs", "top_logprobs", "service_tier", "verbosity")
 _NO_OPTIONS: tuple[RareOption, ...] = get_args(RareOption)
 _LOCAL = replace(_COMPATIBLE, top_k=True, think_tags=True, completions="/completions")
-_LLAMA_CPP = replace(_LOCAL, named_choice=False, reasoning_replay_fields=("reasoning_content",))
+_LLAMA_CPP = replace(_LOCAL, named_choice=False, rerank="/rerank", reasoning_replay_fields=("reasoning_content",))
 """tool_choice must be a string; an object is treated as auto, without an error."""
 _LLAMA_CPP_CAPABILITIES = Capabilities(
     image_urls=True,
@@ -263,6 +263,7 @@ _RECORDS = (
             _LOCAL,
             parallel_tool_calls=False,
             stream_usage=False,
+            rerank="/rerank",
             efforts=("low", "medium", "high"),
             # Its `logprobs` is a number.
             unsupported=("logprobs", "top_logprobs", "service_tier", "verbosity"),
@@ -275,7 +276,11 @@ _RECORDS = (
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
         quirks=replace(
-            _LOCAL, stream_usage=False, reasoning_replay_fields=("reasoning_content",), unsupported=("verbosity",)
+            _LOCAL,
+            stream_usage=False,
+            rerank="/rerank",
+            reasoning_replay_fields=("reasoning_content",),
+            unsupported=("verbosity",),
         ),
         capabilities=Capabilities(
             image_urls=True, max_images=30, max_images_bytes=7_500_000, documents=False, audio=False
@@ -311,7 +316,7 @@ _RECORDS = (
         "perplexity",
         "https://api.perplexity.ai",
         "PERPLEXITY_API_KEY",
-        quirks=replace(_COMPATIBLE, think_tags=True, unsupported=(*_FEW_OPTIONS, "n")),
+        quirks=replace(_COMPATIBLE, think_tags=True, embeddings="int8", unsupported=(*_FEW_OPTIONS, "n")),
         capabilities=Capabilities(image_urls=True, tools=False, documents=False, audio=False),
     ),
     _chat(
@@ -354,7 +359,7 @@ _RECORDS = (
         "vllm",
         "http://localhost:8000/v1",
         "VLLM",
-        replace(_LOCAL, reasoning_replay_fields=("reasoning", "reasoning_content")),
+        replace(_LOCAL, rerank="/rerank", reasoning_replay_fields=("reasoning", "reasoning_content")),
         Capabilities(image_urls=True, documents=False),
     ),
     _local(
@@ -395,6 +400,7 @@ _RECORDS = (
             unsupported=_NO_OPTIONS,
             completions="/completions",
             fill_in="/completions",
+            rerank="/rerank",
         ),
     ),
 )

@@ -149,8 +149,11 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The path that continues a plain text, on the wire `openai_chat`; None if there is none."""
     fill_in: str | None = None
     """The path that fills the gap between a text and a suffix, on the wire `openai_chat`; None if there is none."""
-    embeddings: Literal["texts", "output_dimension"] | None = None
-    """The form of an embeddings request: None is the wire's own, `texts` Cohere's, else the field for `dimensions`."""
+    embeddings: Literal["texts", "output_dimension", "int8"] | None = None
+    """The form of an embeddings request: None is the wire's own, `texts` Cohere's, `output_dimension` a name for
+    `dimensions`, `int8` vectors of bytes as base64."""
+    rerank: str | None = None
+    """The path that ranks documents, on the wire `openai_chat`; None if there is none."""
     result_media: bool = False
     """A tool result may have images and documents."""
     schema_with_tools: bool = True

@@ -271,6 +271,31 @@ class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, 
         check_struct(self, without="vectors" if is_usual else None)
 
 
+class RankedDocument(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One document of a ranking: its place in the list of documents, and how relevant it is for the query."""
+
+    index: int
+    score: float
+
+    def __post_init__(self) -> None:
+        check_struct(self)
+
+
+class Ranking(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Documents in the order of their relevance for a query, the best first.
+
+    >>> Ranking(documents=(RankedDocument(index=1, score=0.9),)).documents[0].index
+    1
+    """
+
+    documents: tuple[RankedDocument, ...]
+    usage: Usage = UNKNOWN_USAGE
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        check_struct(self)
+
+
 def _is_vector(value: Any) -> bool:
     if type(value) is not tuple:
         return False

@@ -1,13 +1,24 @@
-"""Bedrock's endpoints besides generation, as a client: token counts. Models are listed by another service of AWS."""
+"""Bedrock's endpoints besides generation, as a client: token counts and embeddings.
+
+Models are listed by another service of AWS. Embeddings are made by InvokeModel, in the form of each maker (2026-10).
+"""
+
+from collections.abc import Sequence
+from urllib.parse import quote
 
 import msgspec
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import Request
+from dragoman.types import JsonObject, Request
 from dragoman.wires.bedrock.encoder import encode_request
-from dragoman.wires.common.endpoints import Endpoints
+from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
+from dragoman.wires.common.http import post_request
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.notices import NoticeCollector
 
+COHERE_TEXTS = 96
+"""Texts of one request to a model of Cohere."""
 _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
 
 
@@ -23,6 +34,20 @@ class _Endpoints(Endpoints):
 
     def decode_tokens(self, body: bytes, /) -> int:
         return super().decode_tokens(body.replace(b'"inputTokens"', b'"input_tokens"'))
+
+    def batch_size(self, target: Target, /) -> int:
+        """Amazon's own models take one text per request."""
+        return COHERE_TEXTS if target.quirks.embeddings == "texts" else 1
+
+    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
+        strings = require_texts(texts, target)
+        if target.quirks.embeddings == "texts":
+            body: JsonObject = {"texts": strings, "input_type": "search_document", "embedding_types": ["float"]}
+            size = "output_dimension"
+        else:
+            body, size = {"inputText": strings[0]}, "dimensions"
+        path = f"/model/{quote(target.model, safe='')}/invoke"
+        return post_request(target, path, {**body, **without_none({size: dimensions})}, NoticeCollector(target.wire))
 
 
 ENDPOINTS = _Endpoints()

@@ -1,4 +1,4 @@
-"""What a client half can ask besides generation: model lists, token counts and embeddings.
+"""What a client half can ask besides generation: model lists, token counts, embeddings and rankings.
 
 The decoders here read the responses of all wires: they look for each value under all the names that protocols use.
 """
@@ -13,7 +13,17 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, Usage, is_list, is_object
+from dragoman.types import (
+    Embeddings,
+    JsonObject,
+    ModelInfo,
+    RankedDocument,
+    Ranking,
+    Request,
+    Usage,
+    is_list,
+    is_object,
+)
 from dragoman.types.data_urls import decode_base64
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import decode_json, whole_number, without_none
@@ -88,10 +98,25 @@ class Endpoints:
         """The request for embeddings."""
         raise Unsupported(f"{target.provider}: embeddings are not supported")
 
-    def decode_embeddings(self, body: bytes, /) -> Embeddings:
+    def encode_rerank(self, _query: str, _documents: Sequence[str], _top: int | None, target: Target, /) -> HttpRequest:
+        """The request that ranks documents; `_top` is how many of them the client wants."""
+        raise Unsupported(f"{target.provider}: ranking documents is not supported")
+
+    def decode_rerank(self, body: bytes, /) -> Ranking:
+        """The documents of a response, the most relevant first."""
+        data = decode_json(_ANY, body)
+        listed = (data.get("results") or data.get("data")) if is_object(data) else data
+        found = [_ranked(item) for item in listed] if is_list(listed) else []
+        if not found:
+            raise Malformed("the response has no ranking")
+        usage = _usage(data) if is_object(data) else Usage(source="unknown")
+        return Ranking(documents=tuple(sorted(found, key=lambda each: -each.score)), usage=usage)
+
+    def decode_embeddings(self, body: bytes, target: Target | None = None, /) -> Embeddings:
         """The vectors of a response, in the order of the texts."""
         data = decode_json(_ANY, body)
-        vectors = _vectors(data)
+        is_int8 = target is not None and target.quirks.embeddings == "int8"
+        vectors = _vectors(data, "b" if is_int8 else "f")
         if not vectors:
             raise Malformed("the response has no embeddings")
         return Embeddings(vectors=vectors, usage=_usage(data))
@@ -124,10 +149,21 @@ class OpenAIEndpoints(Endpoints):
                 "embedding_types": ["float"],
             }
             path, size = "/embed", "output_dimension"
+        elif target.quirks.embeddings == "int8":
+            # Its base URL has no version, and its vectors no other form than bytes (2026-10).
+            body |= {"input": require_texts(texts, target), "encoding_format": "base64_int8"}
+            path, size = "/v1/embeddings", "dimensions"
         else:
             body |= {"input": list(texts)}
             path, size = "/embeddings", target.quirks.embeddings or "dimensions"
         return post_request(target, path, {**body, **without_none({size: dimensions})}, NoticeCollector(target.wire))
+
+    def encode_rerank(self, query: str, documents: Sequence[str], top: int | None, target: Target, /) -> HttpRequest:
+        """The request that Cohere, Jina, vLLM and others share."""
+        if target.quirks.rerank is None:
+            return super().encode_rerank(query, documents, top, target)
+        body = {"model": target.model, "query": query, "documents": [*documents], **without_none({"top_n": top})}
+        return post_request(target, target.quirks.rerank, body, NoticeCollector(target.wire))
 
 
 def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
@@ -184,7 +220,7 @@ def _first_number(item: JsonObject, keys: tuple[str, ...]) -> int | None:
     return next((number for key in keys if (number := whole_number(item.get(key)))), None)
 
 
-def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
+def _vectors(data: Any, number: str) -> tuple[tuple[float, ...], ...]:
     if not is_object(data):
         return ()
     listed = data.get("data") or data.get("embeddings") or data.get("predictions")
@@ -196,20 +232,31 @@ def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
         return ()
     if all(is_object(item) and whole_number(item.get("index")) is not None for item in listed):
         listed = sorted(listed, key=lambda item: int(item["index"]))
-    return tuple(_vector(item) for item in listed)
+    return tuple(_vector(item, number) for item in listed)
 
 
-def _vector(item: Any) -> tuple[float, ...]:
+def _vector(item: Any, number: str) -> tuple[float, ...]:
+    """A vector; in base64, `number` is the code of its numbers in `struct`."""
     vector = item
     while is_object(vector):
         vector = vector.get("embedding") or vector.get("values") or vector.get("embeddings")
     if isinstance(vector, str):
         data = _bytes(vector)
-        return struct.unpack(f"<{len(data) // 4}f", data[: len(data) // 4 * 4])
+        size = struct.calcsize(number)
+        return struct.unpack(f"<{len(data) // size}{number}", data[: len(data) // size * size])
     try:
         return msgspec.convert(vector, tuple[float, ...])
     except msgspec.ValidationError as error:
         raise Malformed("an embedding must be a list of numbers") from error
+
+
+def _ranked(item: Any) -> RankedDocument:
+    score = _member(item, "relevance_score")
+    score = _member(item, "score") if score is None else score
+    index = whole_number(_member(item, "index"))
+    if index is None or index < 0 or isinstance(score, bool) or not isinstance(score, int | float):
+        raise Malformed("a ranked document must have an index and a score")
+    return RankedDocument(index=index, score=float(score))
 
 
 def _bytes(text: str) -> bytes:
@@ -219,13 +266,20 @@ def _bytes(text: str) -> bytes:
         raise Malformed("an embedding must be base64 or a list of numbers") from error
 
 
-_COUNTS = ("prompt_tokens", "input_tokens", "prompt_eval_count", "total_tokens", "promptTokenCount")
+_COUNTS = (
+    "prompt_tokens",
+    "input_tokens",
+    "prompt_eval_count",
+    "total_tokens",
+    "promptTokenCount",
+    "inputTextTokenCount",
+)
 
 
 def _usage(data: JsonObject) -> Usage:
     usage = data.get("usage")
     meta = data.get("meta")
-    billed = meta.get("billed_units") if is_object(meta) else None
+    billed = (meta.get("tokens") or meta.get("billed_units")) if is_object(meta) else None
     counts = next((item for item in (usage, billed, data.get("usageMetadata")) if is_object(item)), data)
     count = _first_number(counts, _COUNTS)
     if count is None and is_list(predictions := data.get("predictions")):

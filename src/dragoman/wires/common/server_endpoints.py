@@ -18,6 +18,7 @@ from dragoman.types import (
     Message,
     ModelInfo,
     Notice,
+    Ranking,
     Request,
     Response,
 )
@@ -60,6 +61,19 @@ class Embed(msgspec.Struct, frozen=True):
     dimensions: int | None = None
     base64: bool = False
     """Whether the client wants vectors as base64 instead of lists of numbers."""
+    ignored_fields: tuple[str, ...] = ()
+    """Fields of the request that are not passed on."""
+
+
+class Rerank(msgspec.Struct, frozen=True):
+    """Rank documents by their relevance for a query. The result is a `Ranking`."""
+
+    model: str
+    query: str
+    documents: tuple[str, ...]
+    top: int | None = None
+    with_texts: bool = False
+    """Whether the client wants the texts of the documents back."""
     ignored_fields: tuple[str, ...] = ()
     """Fields of the request that are not passed on."""
 
@@ -176,6 +190,7 @@ EndpointRequest: TypeAlias = (
     | ShowModel
     | CountTokens
     | Embed
+    | Rerank
     | FetchResponse
     | CancelResponse
     | DropResponse
@@ -188,6 +203,7 @@ EndpointResult: TypeAlias = (
     | ModelInfo
     | int
     | Embeddings
+    | Ranking
     | StoredResponse
     | StoredItems
     | StoredFile

@@ -252,6 +252,16 @@ class OpenAIEmbeddingsRequest(msgspec.Struct, kw_only=True):
     encoding_format: Literal["float", "base64"] | None = None
 
 
+class RerankRequest(msgspec.Struct, kw_only=True):
+    """The body of a request that ranks documents."""
+
+    model: str = ""
+    query: str
+    documents: list[str | JsonObject]
+    top_n: Annotated[int, Meta(ge=1)] | None = None
+    return_documents: bool | None = None
+
+
 class ChatInputMessage(msgspec.Struct):
     """A message of a client's request."""
 

@@ -2,20 +2,23 @@
 
 import struct
 
-from dragoman.http import HttpRequest
-from dragoman.types import Embeddings, JsonObject, ModelInfo
+from dragoman.http import HttpRequest, HttpResponse
+from dragoman.types import Embeddings, JsonObject, ModelInfo, Ranking
 from dragoman.types.data_urls import encode_base64
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
+    Rerank,
     Route,
+    ServerEndpoint,
     embeddings_endpoint,
+    json_response,
     list_models_endpoint,
     show_model_endpoint,
 )
 from dragoman.wires.openai_chat.file_endpoints import FILE_ENDPOINTS
-from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest
+from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest, RerankRequest
 from dragoman.wires.openai_chat.server import PLACE_PATHS, deployment
 
 
@@ -65,6 +68,40 @@ def _pack(vector: tuple[float, ...]) -> str:
     return encode_base64(struct.pack(f"<{len(vector)}f", *vector))
 
 
+def _decode_rerank(http: HttpRequest) -> Rerank:
+    body, rest = read_fields(RerankRequest, decode_request_json(http), "body")
+    if not body.model:
+        raise missing_field("model")
+    texts = tuple(_document(document, index) for index, document in enumerate(body.documents))
+    ignored = tuple(without_none(rest))
+    return Rerank(body.model, body.query, texts, body.top_n, bool(body.return_documents), ignored_fields=ignored)
+
+
+def _document(document: str | JsonObject, index: int) -> str:
+    text = document if isinstance(document, str) else document.get("text")
+    if not isinstance(text, str):
+        raise invalid_field(f"documents[{index}]", "must be a text or an object with a text")
+    return text
+
+
+def _encode_ranking(request: Rerank, ranking: Ranking) -> HttpResponse:
+    tokens = ranking.usage.input or 0
+    results: list[JsonObject] = []
+    for document in ranking.documents:
+        results.append({"index": document.index, "relevance_score": document.score})
+        if request.with_texts:
+            results[-1]["document"] = {"text": request.documents[document.index]}
+    return json_response(
+        {
+            "object": "rerank",
+            "model": request.model,
+            "results": results,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            "meta": {"api_version": {"version": "2"}, "tokens": {"input_tokens": tokens}},
+        }
+    )
+
+
 _MODELS = ("/v1", "/openai/v1", "/openai")
 """The beginnings of the paths; those with `/openai` are a cloud's."""
 
@@ -77,6 +114,10 @@ SERVER_ENDPOINTS = (
     *(
         embeddings_endpoint(Route(method="POST", path=f"{start}/embeddings"), _decode_embed, _encode_embeddings)
         for start in ("/v1", "/openai/v1", "/openai/deployments/{model}")
+    ),
+    *(
+        ServerEndpoint(Route(method="POST", path=f"{start}/rerank"), _decode_rerank, _encode_ranking)
+        for start in ("", "/v1", "/v2")
     ),
     *FILE_ENDPOINTS,
 )
