@@ -17,7 +17,6 @@ DragomanError
  └ ChainExhausted    every target failed or was skipped; has .attempts
 """
 
-import math
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -103,9 +102,8 @@ def _check_text(parameter: str, value: object, *, optional: bool = False) -> Non
 
 
 def _check_number(parameter: str, value: object) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-    if value is not None and not is_number:
-        raise _wrong(parameter, "a number >= 0 or None", value)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise _wrong(parameter, "a number or None", value)
 
 
 class DragomanError(Exception):
