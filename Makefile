@@ -43,14 +43,14 @@ PROPERTIES = $(filter-out $(LAWS),$(shell grep -rl --include='*.py' '^from hypot
 LAYERS    = $$($(BIN)/python -m tests.support.architecture
 SOURCES   = $(LAYERS) vocabulary helpers wires targets)
 RECORDED := tests/corpus tests/cli/test_translation.py
-GATEWAY  := tests/gateway
 BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
-IO       := tests/io tests/cli
+GATEWAY  := $(filter-out $(BROWSER),$(wildcard tests/gateway/test_*.py))
+PARTS    := $(filter-out $(addsuffix /,$(BROWSER)) %__pycache__/,$(wildcard tests/gateway/*/))
 REST     := tests/engine tests/agents tests/tools tests/testing tests/demo $(EDGE)
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pure laws properties fast recordings gateway browser io rest demo serve bench bench-gateway \
+.PHONY: help test check lint mypy pyright pure laws properties fast recordings gateway gateway-parts browser io cli rest demo serve bench bench-gateway \
         bench-resilience soak fuzz format dist clean
 
 help:
@@ -59,8 +59,8 @@ help:
 
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target \
-	    io gateway pyright pure rest browser recordings laws properties mypy lint
+	@$(MAKE) --no-print-directory --keep-going --jobs=5 --output-sync=target \
+	    gateway io cli gateway-parts pyright pure browser mypy rest laws properties recordings lint
 	@echo 'All checks passed.'
 else
 test: $(VENV)/.dev
@@ -97,13 +97,19 @@ recordings: $(VENV)/.dev
 	$(NICE) $(UNIT) $(RECORDED)
 
 gateway: $(VENV)/.dev
-	$(UNIT) $(GATEWAY) $(addprefix --ignore=,$(BROWSER))
+	$(UNIT) $(GATEWAY)
+
+gateway-parts: $(VENV)/.dev
+	$(UNIT) $(PARTS)
 
 browser: $(VENV)/.dev
 	$(UNIT) $(BROWSER)
 
 io: $(VENV)/.dev
-	$(UNIT) $(IO) $(addprefix --ignore=,$(RECORDED))
+	$(UNIT) tests/io
+
+cli: $(VENV)/.dev
+	$(UNIT) tests/cli $(addprefix --ignore=,$(RECORDED))
 
 rest: $(VENV)/.dev
 	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(wildcard tests/tools/test_[dr]*.py))

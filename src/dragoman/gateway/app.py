@@ -110,11 +110,12 @@ class App:
         for wire in map(wires.get, wires.NAMES):
             for half in (wire.server, *wire.other_servers):
                 socket = wire.socket if half is wire.server else None
+                endpoint = Endpoint(replace(wire, server=half, socket=socket), self._generate)
                 for route in half.routes:
-                    yield route, Endpoint(replace(wire, server=half, socket=socket), self._generate)
-            for endpoint in wire.server_endpoints:
-                handle = partial(self._serve_endpoint, endpoint)
-                yield endpoint.route, Endpoint(wire, handle, is_public=endpoint.is_public)
+                    yield route, endpoint
+            for extra in wire.server_endpoints:
+                handle = partial(self._serve_endpoint, extra)
+                yield extra.route, Endpoint(wire, handle, is_public=extra.is_public)
         yield Route(method="GET", path="/health/live"), Endpoint(None, self._live, is_public=True)
         yield Route(method="GET", path="/health/ready"), Endpoint(None, self._ready, is_public=True)
         yield Route(method="GET", path="/health"), Endpoint(None, self._health)

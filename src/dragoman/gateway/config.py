@@ -13,6 +13,7 @@ one error.
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -189,7 +190,7 @@ def _read_fields(
     struct: type[msgspec.Struct], table: Any, where: str, problems: list[str], only: Collection[str] = ()
 ) -> dict[str, Any]:
     """The fields of a table. Each is checked by itself, so that all problems are found."""
-    fields = {field.name: field.type for field in msgspec.structs.fields(struct) if not only or field.name in only}
+    fields = {name: type for name, type in _field_types(struct).items() if not only or name in only}
     values: dict[str, Any] = {}
     if not is_object(table):
         problems.append(f"{where} must be a table")
@@ -205,6 +206,11 @@ def _read_fields(
         except msgspec.ValidationError as error:
             problems.append(f"{where}.{name}{describe_mismatch(error, value, type)}")
     return values
+
+
+@cache
+def _field_types(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(struct)}
 
 
 def _subtables(tables: Any, where: str, problems: list[str]) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -191,13 +192,18 @@ def wire_of(http: HttpRequest, /) -> Wire | None:
     if not isinstance(http, HttpRequest):
         raise wrong_value("http", "an HttpRequest", http)
     path = http.path.partition("?")[0]
-    for name in wires.NAMES:
-        wire = wires.get(name)
-        for route in wire.server.routes:
-            tail = re.escape(re.sub(r"^/v\d+(beta)?", "", route.path)).replace(r"\{model\}", ".+")
-            if re.search(f"{tail}$", path):
-                return wire
-    return None
+    return next((wire for tail, wire in _tails() if tail.search(path)), None)
+
+
+@cache
+def _tails() -> tuple[tuple[re.Pattern[str], Wire], ...]:
+    """The ends of all routes, without the version, each with its wire."""
+    ends = [
+        (re.escape(re.sub(r"^/v\d+(beta)?", "", route.path)).replace(r"\{model\}", ".+"), wire)
+        for wire in map(wires.get, wires.NAMES)
+        for route in wire.server.routes
+    ]
+    return tuple((re.compile(f"{end}$"), wire) for end, wire in ends)
 
 
 def base_path(wire: str, /) -> str:

@@ -17,7 +17,7 @@ from tests.support.cli import COMMAND, Done, dragoman, environment
 
 SPEC = "server/model"
 GOOD = "Hello!"
-ROWS = int(os.environ.get("ROWS", "2000"))
+ROWS = int(os.environ.get("ROWS", "400"))
 MISBEHAVIOUR: tuple[ScriptLine, ...] = (
     *([GOOD] * 9),
     RateLimited("slow down", retry_after=0.01),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import takewhile
 from typing import Generic, TypeVar
 
@@ -11,6 +12,11 @@ from dragoman.wires.common.server_endpoints import Route
 
 T = TypeVar("T")
 _PATTERNS = {"model": ".+", "id": ".+"}
+
+
+@cache  # the paths are constants, and every gateway in a process has the same ones
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", lambda match: _PATTERNS.get(match[1], "[^/]+"), re.escape(path)))
 
 
 class _Path(Generic[T]):
@@ -55,8 +61,7 @@ class Routes(Generic[T]):
             if "{" not in route.path:
                 self._exact.setdefault(route.path, _Path()).add(route, endpoint)
                 continue
-            pattern = re.sub(r"\\\{(\w+)\\\}", lambda match: _PATTERNS.get(match[1], "[^/]+"), re.escape(route.path))
-            self._patterns.setdefault(route.path, (re.compile(pattern), _Path()))[1].add(route, endpoint)
+            self._patterns.setdefault(route.path, (_pattern(route.path), _Path()))[1].add(route, endpoint)
         # The longest first, so that "{model}" does not match a longer route's ending.
         self._patterns = dict(sorted(self._patterns.items(), key=lambda item: -len(item[0])))
 
