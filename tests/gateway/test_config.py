@@ -242,7 +242,10 @@ def test_a_key_is_read_with_what_it_may() -> None:
     [
         ("requests_per_minute = -1", "keys.alice.requests_per_minute must be a whole number >= 0, got -1"),
         ('tokens_per_minute = "many"', "keys.alice.tokens_per_minute must be a whole number >= 0, got 'many'"),
-        ('budgets = [{ per = "year", tokens = 1 }]', "keys.alice.budgets[0].per must be day or month, got 'year'"),
+        (
+            'budgets = [{ per = "year", tokens = 1 }]',
+            "keys.alice.budgets[0].per must be day, month or week, got 'year'",
+        ),
         ('budgets = [{ per = "day" }]', "keys.alice.budgets[0]: the budget per day must have tokens or dollars"),
         ('budgets = [{ per = "day", dollars = nan }]', "keys.alice.budgets[0].dollars must be a number >= 0, got nan"),
         (

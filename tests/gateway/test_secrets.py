@@ -97,7 +97,7 @@ def bodies() -> Iterator[dict[str, Any]]:
         "up/m,away/m",
     ):
         for stream in (False, True):
-            yield {**chat(model, stream=stream, text=PROMPT), "user": PROMPT}
+            yield {**chat(model, stream=stream, text=PROMPT), "user": "u-1"}
 
 
 def requests() -> Iterator[HttpRequest]:

@@ -36,6 +36,7 @@ from dragoman.gateway.errors import (
     to_client_error,
     to_dragoman_error,
 )
+from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
@@ -97,7 +98,8 @@ class App:
         """The tasks of requests whose response has not begun."""
         self._has_ended = False
         """Whether `end_requests` was called."""
-        self._dashboard = Dashboard(is_local=is_local)
+        self.manager = Manager(self)
+        self._dashboard = Dashboard(self.manager, is_local=is_local)
         self._background = BackgroundResponses()
         self._streams: set[_Stream] = set()
         self.sockets: set[Callable[[], None]] = set()
@@ -164,6 +166,8 @@ class App:
         if context.http.headers.get("upgrade", "").lower() == "websocket":
             raise NoWebSocket("this server takes no WebSocket here; send the request as POST")
         endpoint = self._find(context)
+        if not (endpoint.is_public or self.manager.is_loaded):
+            context.runtime = await self.manager.load()
         check_browser(context.http, context.runtime)
         if endpoint.is_public:  # it has no use for a body, and anybody may send one
             context.http = replace(context.http, body=b"")
@@ -197,6 +201,7 @@ class App:
                 socket = None
             if socket is None:
                 raise NoWebSocket(f"{http.path[:200]} has no WebSocket; send the request as POST")
+            context.runtime = await self.manager.load()
             check_browser(http, context.runtime)
             context.key = identify(http, context.runtime.keys)
             limit = context.runtime.config.gateway.max_requests
@@ -355,8 +360,8 @@ class App:
         return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await context.runtime.accounting.scrape())
 
     async def run(self) -> None:
-        """Do the background work of the accounting, until cancelled."""
-        await self.runtime.accounting.run()
+        """Do the background work of the accounting and the manager, until cancelled."""
+        await asyncio.gather(self.runtime.accounting.run(), self.manager.run())
 
     def drain(self) -> None:
         """Report not ready, but go on answering. A WebSocket is closed as soon as it is idle."""

@@ -5,6 +5,7 @@
     [tiers.simple]                          models = { "groq/llama" = 1, "openai/gpt" = 5 }; order = "weighted"
     [providers.x] [aliases] [capabilities]  as in the library
     [keys.alice]                            an API key, by its hash, and its limits
+    [teams.research]                        limits that the keys of a team share
 
 `${VAR}` and `${VAR:default}` in any text are replaced by environment variables. All problems of a file are reported in
 one error.
@@ -22,7 +23,7 @@ from dragoman.engine.call_context import Timeouts
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import SetupError
 from dragoman.gateway.accounting.quotas import WhenDown
-from dragoman.gateway.auth.api_keys import Key
+from dragoman.gateway.auth.api_keys import Key, LimitHolder, Team
 from dragoman.gateway.catalog import Tier
 from dragoman.gateway.store import open_store
 from dragoman.gateway.validation import describe_mismatch
@@ -33,9 +34,10 @@ from dragoman.targets.providers import OTHER_NAMES, PROVIDERS
 from dragoman.types import is_list, is_object
 
 S = TypeVar("S", bound=msgspec.Struct)
+H = TypeVar("H", bound=LimitHolder)
 
 FILE = "dragoman.toml"
-TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", *settings.TABLES)
+TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", "teams", *settings.TABLES)
 _CHAIN_FIELDS = frozenset(
     (
         "retries",
@@ -50,7 +52,7 @@ _CHAIN_FIELDS = frozenset(
 """Fields of ChainOptions in [chain]; the others belong to a tier or to one call."""
 _TIER_FIELDS = ("models", "order")
 MIN_REASONING_KEY = 32
-_KEY_FIELDS = tuple(name for name in Key.__struct_fields__ if name != "id")
+_NOT_SETTINGS = ("id", "team_record", "created_at")
 
 PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400, title="seconds")]
@@ -128,17 +130,31 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     options: ChainOptions = DEFAULT_OPTIONS
     tiers: dict[str, Tier] = {}
     keys: tuple[Key, ...] = ()
+    teams: tuple[Team, ...] = ()
     tables: dict[str, Any] = {}
     """The tables that the registry reads itself."""
     providers: frozenset[str] = frozenset()
     """Providers that clients may use."""
+    source: dict[str, Any] = {}
+    """All tables as they were read; their variables are not expanded."""
+
+    def __repr__(self) -> str:
+        # Without the tables, which have the keys of providers.
+        return f"Config({self.gateway.host}:{self.gateway.port})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("gateway", self.gateway)]
 
 
 def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     """The config in a TOML text; raises SetupError with all problems."""
-    env = env or {}
+    return decode_tables(settings.decode_toml(text), env or {})
+
+
+def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
+    """The config in the tables of a file; raises SetupError with all problems."""
     problems: list[str] = []
-    tables: dict[str, Any] = settings.expand_variables(settings.decode_toml(text), env, "", problems)
+    tables: dict[str, Any] = settings.expand_variables(source, env, "", problems)
     problems += [settings.unknown_table(name, TABLES) for name in tables if name not in TABLES]
     timeouts = _read(Timeouts, tables.get("timeouts", {}), "timeouts", problems)
     options = _read(
@@ -157,9 +173,12 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
         options=options,
         tiers=_read_tiers(tables.get("tiers", {}), problems),
         keys=_read_keys(tables.get("keys", {}), problems),
+        teams=tuple(_read_holders(Team, tables.get("teams", {}), "teams", problems)),
+        source=source,
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
     _check_store(gateway.store, problems)
+    _check_teams(config, problems)
     _check_origins(gateway.origins, problems)
     _check_reasoning_key(gateway.reasoning_key, problems)
     providers = _check_names(config, env, problems)
@@ -260,18 +279,34 @@ def _read_costs(models: Any, where: str) -> dict[str, float]:
 
 def _read_keys(tables: Any, problems: list[str]) -> tuple[Key, ...]:
     keys: dict[str, Key] = {}
-    for name, table in _subtables(tables, "keys", problems).items():
-        where = f"keys.{name}"
-        values: dict[str, Any] = {"hash": "", **_read_fields(Key, table, where, problems, _KEY_FIELDS)}
-        try:
-            key = Key(id=name, **values)
-        except ValueError as error:
-            problems.append(f"{where}.{error}" if str(error).startswith(_KEY_FIELDS) else f"{where}: {error}")
-            continue
+    for key in _read_holders(Key, tables, "keys", problems, hash=""):
         if key.hash in keys:
-            problems.append(f"{where}.hash is also the hash of keys.{keys[key.hash].id}; every key needs its own")
+            problems.append(f"keys.{key.id}.hash is also the hash of keys.{keys[key.hash].id}; every key needs its own")
         keys[key.hash] = key
     return tuple(keys.values())
+
+
+def _read_holders(struct: type[H], tables: Any, kind: str, problems: list[str], /, **defaults: Any) -> list[H]:
+    """Keys or teams: the name of each table is its id."""
+    fields = tuple(name for name in struct.__struct_fields__ if name not in _NOT_SETTINGS)
+    holders: list[H] = []
+    for name, table in _subtables(tables, kind, problems).items():
+        where = f"{kind}.{name}"
+        values: dict[str, Any] = {**defaults, **_read_fields(struct, table, where, problems, fields)}
+        try:
+            holders.append(struct(id=name, **values))
+        except ValueError as error:
+            problems.append(f"{where}.{error}" if str(error).startswith(fields) else f"{where}: {error}")
+    return holders
+
+
+def _check_teams(config: Config, problems: list[str]) -> None:
+    teams = [team.id for team in config.teams]
+    problems += [
+        f"keys.{key.id}.team: {settings.unknown_name('team', key.team, teams)}"
+        for key in config.keys
+        if key.team is not None and key.team not in teams
+    ]
 
 
 def _check_store(url: str, problems: list[str]) -> None:

@@ -42,6 +42,18 @@ class NotStored(RequestError):
     http_status = 404
 
 
+class NameNotFound(RequestError):
+    """The admin API has nothing with this name."""
+
+    http_status = 404
+
+
+class NameTaken(RequestError):
+    """The name of something new is in use."""
+
+    http_status = 409
+
+
 class UnknownPreviousResponse(RequestError):
     """A request continues from a response that is not stored for this key; the code is OpenAI's."""
 

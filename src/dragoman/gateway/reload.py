@@ -52,13 +52,16 @@ class Reloader:
             config = read_config(self._path, self._env)
             if self._had_file and self._seen is None:
                 raise SetupError("the file was deleted")
-            if before.config.keys and not config.keys:
+            after = Runtime(config, self._env, before)
+            if before.keys.all and not after.keys.all:
                 raise SetupError("it has no keys, so anyone could use the gateway; restart it if you want that")
-            self._app.runtime = Runtime(config, self._env, before)
+            self._app.runtime = after
         except SetupError as error:
             log.error("the new config was rejected, the old one stays: %s", error)  # noqa: TRY400 - no bug of ours
             return False
         log.warning("the config was reloaded%s", _needs_restart(before.config.gateway, config.gateway))
+        for problem in after.problems:
+            log.error("a change at run time does not fit the new config and is left out: %s", problem)
         return True
 
     def _stamp(self) -> tuple[int, int, int] | None:

@@ -16,6 +16,7 @@ from dragoman.gateway.config import FILE, Config, GatewaySettings, configure_reg
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.files import FileStore
 from dragoman.gateway.item_lists import ItemListStore
+from dragoman.gateway.management.state import EMPTY, ManagedState, merge
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
@@ -40,23 +41,31 @@ class Runtime:
         previous: "Runtime | None" = None,
         /,
         *,
+        managed: ManagedState | None = None,
         workers: int | None = None,
         process_secret: bytes | None = None,
     ) -> None:
-        """`workers`: the number of worker processes, if it is not the config's; `process_secret`: what they share."""
-        self.config = config
+        """`managed`: what was changed at run time, by default as before.
+
+        `workers`: the number of worker processes, if it is not the config's; `process_secret`: what they share.
+        """
+        self.base = config
+        """The config of the file."""
+        self.env = env
+        self.managed: ManagedState = managed or (EMPTY if previous is None else previous.managed)
+        merged = merge(config, self.managed, env)
+        self.config = config = merged.config
+        self.problems = merged.problems
+        """Why run-time changes do not apply."""
         if previous is None:
             self.store: Store = open_store(config.gateway.store)
             self.shared_health = SharedHealthStore(self.store, lock=Lock())
-            workers = workers or config.gateway.workers
-            self.accounting = _accounting(self.store, self.shared_health, config.gateway, workers)
+            self.workers = workers or config.gateway.workers
+            self.accounting = _accounting(self.store, self.shared_health, config.gateway, self.workers)
             health, transport = Health(store=self.shared_health, clock=monotonic), None
         else:
-            self.store, self.shared_health, self.accounting = (
-                previous.store,
-                previous.shared_health,
-                previous.accounting,
-            )
+            self.store, self.shared_health = previous.store, previous.shared_health
+            self.accounting, self.workers = previous.accounting, previous.workers
             health, transport = previous.registry.health, previous.registry.transport
             health.policy = HealthPolicy()  # the new config may have no table [health]
         self.conversations = ConversationStore(self.store)
@@ -64,7 +73,7 @@ class Runtime:
         self.item_lists = ItemListStore(self.store)
         self.files = FileStore(self.store, max_bytes=config.gateway.max_file_storage)
         self.reasoning = self._vault(previous, process_secret)
-        self.keys = Keys(config.keys)
+        self.keys = Keys(config.keys, config.teams)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         configure_registry(self.registry, config)
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)

@@ -1,10 +1,17 @@
 """Turns the validation errors of msgspec into messages of our form: `port must be a whole number >= 1, got 0`."""
 
 import re
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import inspect
+
+from dragoman.errors import InvalidRequest
+from dragoman.http import HttpRequest
+from dragoman.wires.common.json import DECODE_ERRORS
+
+S = TypeVar("S")
 
 MAX_TEXT = 12
 """Characters of a text that a message shows; keys are longer."""
@@ -13,6 +20,7 @@ _WORDS: tuple[tuple[type[inspect.Type] | tuple[type[inspect.Type], ...], str], .
     (inspect.IntType, "a whole number"),
     (inspect.FloatType, "a number"),
     (inspect.StrType, "a text"),
+    (inspect.DateTimeType, "a time such as 2027-01-31T00:00:00Z"),
     ((inspect.CollectionType, inspect.TupleType), "a list"),
     ((inspect.DictType, inspect.StructType), "a table"),
 )
@@ -38,6 +46,35 @@ def describe_mismatch(error: msgspec.ValidationError, value: object, type: objec
         info = _inner_type(info, field)
         value = cast("Any", value)[int(index) if index else field]
     return f"{path} must be {_expected(info, value)}, got {_show(value)}"
+
+
+def decode_query(http: HttpRequest, type: type[S], /) -> S:
+    """The query of a path as a struct; raises InvalidRequest."""
+    fields = dict(parse_qsl(http.path.partition("?")[2], keep_blank_values=True))
+    if "key" not in getattr(type, "__struct_fields__", ()):
+        fields.pop("key", None)  # the API key of a client
+    try:
+        return msgspec.convert(fields, type, strict=False)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, fields, type) from error
+
+
+def decode_json(body: bytes, type: type[S], /) -> S:
+    """A JSON body as a value; raises InvalidRequest."""
+    try:
+        value = msgspec.json.decode(body)
+    except DECODE_ERRORS as error:
+        raise InvalidRequest(f"the body must be JSON: {error}") from error
+    try:
+        return msgspec.convert(value, type)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, value, type) from error
+
+
+def _invalid(error: msgspec.ValidationError, value: object, type: object) -> InvalidRequest:
+    problem = describe_mismatch(error, value, type)
+    field = re.match(r"\.(\w+)", problem)
+    return InvalidRequest(problem[1:] if field else f"the body{problem}", param=field[1] if field else None)
 
 
 def _show(value: object) -> str:

@@ -119,7 +119,7 @@ class Accounting:
         return await self.quotas.admit(key, self._expected(key, targets, usage), minimum=minimum, entered=context.place)
 
     def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
-        costs = [self.prices.cost(target.name, usage) for target in targets] if key.budgets else []
+        costs = [self.prices.cost(target.name, usage) for target in targets] if key.has_budgets else []
         return ExpectedUsage(total_tokens(usage) or 0, max((cost for cost in costs if cost is not None), default=None))
 
     def _row(self, context: "RequestContext") -> UsageRow:
@@ -127,6 +127,8 @@ class Accounting:
             id=context.usage_id,
             started_at=self.clock(),
             key=None if context.key is None else context.key.id,
+            team=None if context.key is None else context.key.team,
+            user=None if context.request.user is None else redact_name(context.request.user),
             model=redact_name(context.model),
             dialect=None if context.wire is None else context.wire.name,
             stream=context.request.stream,

@@ -1,8 +1,8 @@
-"""The limits of API keys: requests and tokens per minute, concurrent requests, budgets per day and month.
+"""The limits of API keys and teams: requests and tokens per minute, concurrent requests, budgets.
 
-A request reserves what it may use before it is sent: from all limits of its key in one step, or from none. When it has
-ended, the difference to its real usage is released, or charged. If the store is down in between, the error is on the
-safe side: a reservation stays, and usage beyond a reservation is charged later (`_unpaid`).
+A request reserves what it may use before it is sent: from all limits of its key and its team in one step, or from none.
+When it has ended, the difference to its real usage is released, or charged. If the store is down in between, the error
+is on the safe side: a reservation stays, and usage beyond a reservation is charged later (`_unpaid`).
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from secrets import token_hex
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from dragoman.errors import RateLimited, StoreDown
-from dragoman.gateway.auth.api_keys import Key, KeyBudget
+from dragoman.gateway.auth.api_keys import Key, KeyBudget, LimitHolder, Team
 from dragoman.gateway.store.base import (
     Charge,
     ConcurrencySlot,
@@ -60,11 +60,25 @@ class OverLimit(RateLimited):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """One limit of a key, and what a request takes from it."""
+    """One limit of a key or a team, and what a request takes from it."""
 
+    holder: str
+    """Whose limit it is, such as "key alice"."""
     label: str
     unit: Unit
     charge: Charge
+
+
+class LimitLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of one limit is used. Dollars are billionths."""
+
+    unit: Unit
+    per: Literal["minute", "day", "week", "month"] | None
+    """None for concurrent requests."""
+    limit: int
+    used: int
+    resets_in: float
+    """Seconds until nothing is used, if nothing else is charged."""
 
 
 class QuotaAdmission(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,10 +122,14 @@ class Quotas:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def enter(self, key: Key | None, /) -> QuotaAdmission:
-        """Take a place among the concurrent requests of a key, before the body is read; raises OverLimit."""
-        if key is None or key.concurrent is None:
+        """Take a place among the concurrent requests of a key and its team, before the body is read.
+
+        Raises OverLimit.
+        """
+        if key is None or not key.limits_concurrency:
             return UNLIMITED
-        admission = await self._admit(key, (_slot(key, key.concurrent),))
+        slots = tuple(limit for limit in self._limits(key, ExpectedUsage()) if limit.unit == "slots")
+        admission = await self._admit(slots)
         return admission if admission.reserved else UNLIMITED
 
     async def admit(
@@ -134,15 +152,15 @@ class Quotas:
         if minimum is not None:
             limits = tuple(map(_capped, limits, self._limits(key, minimum)))
         if not entered.limits:
-            return await self._admit(key, limits)
+            return await self._admit(limits)
         rest = tuple(limit for limit in limits if limit.unit != "slots")
         if not rest:
             return entered
-        admission = await self._admit(key, rest, entered.headers)
+        admission = await self._admit(rest, entered.headers)
         levels = (*entered.levels, *admission.levels) if admission.levels else ()
         return msgspec.structs.replace(admission, limits=(*entered.limits, *rest), levels=levels)
 
-    async def _admit(self, key: Key, limits: tuple[Limit, ...], headers: LimitHeaders = ()) -> QuotaAdmission:
+    async def _admit(self, limits: tuple[Limit, ...], headers: LimitHeaders = ()) -> QuotaAdmission:
         """Reserve some limits. An error has `headers`, too: those of a limit that is reserved already."""
         charges = [limit.charge for limit in limits]
         try:
@@ -152,7 +170,7 @@ class Quotas:
                 raise
             return QuotaAdmission(limits=limits, reserved=False, reserved_at=self._clock())
         if not reservation.granted:
-            raise _over_limit(key, limits, reservation, headers)
+            raise _over_limit(limits, reservation, headers)
         self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
         return QuotaAdmission(limits=limits, reserved_at=reservation.reserved_at, levels=reservation.levels)
 
@@ -194,16 +212,38 @@ class Quotas:
         if self._unpaid:
             await self.maintain()
 
+    async def levels(self, holders: Sequence[LimitHolder], /) -> list[tuple[LimitLevel, ...]]:
+        """How much of the limits of each key or team is used, without those of the teams of keys."""
+        limits = [[_with_amount(limit, 0) for limit in self._own_limits(each, ExpectedUsage())] for each in holders]
+        charges = [limit.charge for own in limits for limit in own]
+        found = iter(await self._store.release(charges, self._clock()) if charges else ())
+        return [tuple(_level(limit, next(found)) for limit in own) for own in limits]
+
+    async def reset(self, holder: LimitHolder, /) -> None:
+        """Set what is used of the current budgets of a key or a team to 0."""
+        limits = [limit for limit in self._own_limits(holder, ExpectedUsage()) if _is_budget(limit)]
+        charges = [_with_amount(limit, 0).charge for limit in limits]
+        if charges:
+            levels = await self._store.release(charges, self._clock())
+            used = [_with_amount(limit, level.used) for limit, level in zip(limits, levels, strict=True)]
+            await self._store.release([limit.charge for limit in used], self._clock())
+
     def _limits(self, key: Key, expected: ExpectedUsage) -> tuple[Limit, ...]:
+        own = self._own_limits(key, expected)
+        return own if key.team_record is None else own + self._own_limits(key.team_record, expected)
+
+    def _own_limits(self, holder: LimitHolder, expected: ExpectedUsage) -> tuple[Limit, ...]:
         limits: list[Limit] = []
-        if key.requests_per_minute is not None:
-            limits.append(_window(key, "requests", 1, key.requests_per_minute))
-        if key.tokens_per_minute is not None:
-            limits.append(_window(key, "tokens", max(1, expected.tokens), key.tokens_per_minute))
-        if key.concurrent is not None:
-            limits.append(_slot(key, key.concurrent))
-        for budget in key.budgets:
-            limits += _budget_limits(key, budget, expected, self._clock())
+        if holder.requests_per_minute is not None:
+            limits.append(_window(holder, "requests", 1, holder.requests_per_minute))
+        if holder.tokens_per_minute is not None:
+            limits.append(_window(holder, "tokens", max(1, expected.tokens), holder.tokens_per_minute))
+        if holder.concurrent is not None:
+            name = f"{_counter_name(holder)}:concurrent"
+            slot = ConcurrencySlot(key=name, id=token_hex(8), limit=holder.concurrent, ttl=SLOT_TTL)
+            limits.append(_limit(holder, "Concurrent", "slots", slot))
+        for budget in holder.budgets:
+            limits += _budget_limits(holder, budget, expected, self._clock())
         return tuple(limits)
 
     def _must_refuse(self, limits: Sequence[Limit]) -> bool:
@@ -268,19 +308,26 @@ def _with_amount(limit: Limit, amount: int) -> Limit:
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot) or charge.amount == amount:
         return limit
-    return Limit(limit.label, limit.unit, msgspec.structs.replace(charge, amount=amount))
+    return Limit(limit.holder, limit.label, limit.unit, msgspec.structs.replace(charge, amount=amount))
 
 
-def _slot(key: Key, limit: int) -> Limit:
-    slot = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=limit, ttl=SLOT_TTL)
-    return Limit("Concurrent", "slots", slot)
+def _counter_name(holder: LimitHolder) -> str:
+    # No key has a slash in its id.
+    return f"team/{holder.id}" if isinstance(holder, Team) else holder.id
 
 
-def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:
-    return Limit(unit.title(), unit, WindowCounter(key=f"{key.id}:{unit}", amount=amount, limit=limit, period=MINUTE))
+def _limit(holder: LimitHolder, label: str, unit: Unit, charge: Charge) -> Limit:
+    if isinstance(holder, Team):
+        return Limit(f"team {holder.id}", f"Team-{label}", unit, charge)
+    return Limit(f"key {holder.id}", label, unit, charge)
 
 
-def _budget_limits(key: Key, budget: KeyBudget, expected: ExpectedUsage, now: float) -> list[Limit]:
+def _window(holder: LimitHolder, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:
+    name = f"{_counter_name(holder)}:{unit}"
+    return _limit(holder, unit.title(), unit, WindowCounter(key=name, amount=amount, limit=limit, period=MINUTE))
+
+
+def _budget_limits(holder: LimitHolder, budget: KeyBudget, expected: ExpectedUsage, now: float) -> list[Limit]:
     period, ends = _period(budget, now)
     limits: list[Limit] = []
     amounts: tuple[tuple[Unit, int | None, int], ...] = (
@@ -289,18 +336,39 @@ def _budget_limits(key: Key, budget: KeyBudget, expected: ExpectedUsage, now: fl
     )
     for unit, limit, amount in amounts:
         if limit is not None:
-            charge = PeriodCounter(key=f"{key.id}:{unit}:{period}", amount=max(1, amount), limit=limit, ends=ends)
-            limits.append(Limit(f"{unit.title()}-{budget.per.title()}", unit, charge))
+            name = f"{_counter_name(holder)}:{unit}:{period}"
+            charge = PeriodCounter(key=name, amount=max(1, amount), limit=limit, ends=ends)
+            limits.append(_limit(holder, f"{unit.title()}-{budget.per.title()}", unit, charge))
     return limits
 
 
 def _period(budget: KeyBudget, now: float) -> tuple[str, float]:
-    """The current day or month, and when it ends."""
+    """The current day, week or month, and when it ends."""
     day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if budget.per == "day":
-        return day.date().isoformat(), (day + timedelta(days=1)).timestamp()
-    first = day.replace(day=1)
-    return first.date().isoformat()[:7], (first + timedelta(days=32)).replace(day=1).timestamp()
+    match budget.per:
+        case "day":
+            return day.date().isoformat(), (day + timedelta(days=1)).timestamp()
+        case "week":
+            monday = day - timedelta(days=day.weekday())
+            return f"week-{monday.date().isoformat()}", (monday + timedelta(days=7)).timestamp()
+        case "month":
+            first = day.replace(day=1)
+            return first.date().isoformat()[:7], (first + timedelta(days=32)).replace(day=1).timestamp()
+
+
+def _is_budget(limit: Limit) -> bool:
+    return isinstance(limit.charge, PeriodCounter)
+
+
+def _level(limit: Limit, level: CounterLevel) -> LimitLevel:
+    charge = limit.charge
+    per = None if isinstance(charge, ConcurrencySlot) else _per(limit)
+    return LimitLevel(unit=limit.unit, per=per, limit=charge.limit, used=level.used, resets_in=level.resets)
+
+
+def _per(limit: Limit) -> Literal["minute", "day", "week", "month"]:
+    name = "minute" if isinstance(limit.charge, WindowCounter) else limit.label.rpartition("-")[2].lower()
+    return cast("Literal['minute', 'day', 'week', 'month']", name)
 
 
 def _unused(limit: Limit, usage: dict[Unit, int | None], *, reserved: bool) -> int:
@@ -328,12 +396,15 @@ def _headers(limit: Limit, level: CounterLevel) -> list[tuple[str, str]]:
     return headers
 
 
-def _over_limit(key: Key, limits: Sequence[Limit], reservation: Reservation, headers: LimitHeaders) -> OverLimit:
+def _over_limit(limits: Sequence[Limit], reservation: Reservation, headers: LimitHeaders) -> OverLimit:
     full = [(limit, level) for limit, level in zip(limits, reservation.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
     never_fits = len(waits) < len(full)
+    reasons: dict[str, list[str]] = {}
+    for limit, level in full:
+        reasons.setdefault(limit.holder, []).append(_reason(limit, level))
     return OverLimit(
-        f"key {key.id}: {'; '.join(_reason(limit, level) for limit, level in full)}",
+        "; ".join(f"{holder}: {'; '.join(own)}" for holder, own in reasons.items()),
         headers=(*headers, *_limit_headers(limits, reservation.levels)),
         retry_after=None if never_fits else max(waits),
         retry=not never_fits,
@@ -345,8 +416,7 @@ def _reason(limit: Limit, level: CounterLevel) -> str:
     if isinstance(charge, ConcurrencySlot):
         return f"the limit of {charge.limit} concurrent requests is reached"
     total = f"{charge.limit / NANO:g}" if limit.unit == "dollars" else charge.limit
-    period = "minute" if isinstance(charge, WindowCounter) else limit.label.rpartition("-")[2].lower()
-    name = f"the limit of {total} {limit.unit} per {period}"
+    name = f"the limit of {total} {limit.unit} per {_per(limit)}"
     if level.wait is not None:
         return f"{name} is reached"
     return f"{name} is less than this request may use; lower max_tokens or shorten the prompt"

@@ -1,6 +1,7 @@
 """Finds the API key of a request, wherever the clients of each dialect put it, and checks what it may do."""
 
 import re
+import time
 from urllib.parse import parse_qs
 
 from dragoman.errors import AuthFailed, InvalidRequest
@@ -21,13 +22,15 @@ def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
     key = keys.check(plain)
     if key is None:
         raise AuthFailed("unknown API key")
+    if (reason := key.refusal(time.time())) is not None:
+        raise AuthFailed(reason)
     return key
 
 
 def check_operator(key: Key | None, /) -> None:
     """Raise Forbidden if the key is not an operator's; a gateway without keys has only operators."""
-    if key is not None and not key.admin:
-        raise Forbidden(f"key {key.id!r} is not an operator's; set admin = true in its config")
+    if key is not None and not key.may_view:
+        raise Forbidden(f"key {key.id!r} is not an operator's; set its role to admin or viewer")
 
 
 def sent_key(http: HttpRequest, /) -> str | None:

@@ -11,27 +11,25 @@ POST /admin/api/explain          a native request: what each of its targets woul
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Iterator
-from typing import Annotated, TypeVar
-from urllib.parse import parse_qsl
+from typing import Annotated
 
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import InvalidRequest, ModelNotFound
+from dragoman.errors import ModelNotFound
+from dragoman.gateway.auth.api_keys import KeyRole
 from dragoman.gateway.dashboard import views
 from dragoman.gateway.dashboard.files import FILES, PAGE, file
-from dragoman.gateway.dashboard.guard import check
+from dragoman.gateway.management.api import AdminApi
+from dragoman.gateway.management.manager import ChangeNote, Manager
+from dragoman.gateway.management.principal import check_role, principal_of
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.limits import decode_body
 from dragoman.gateway.server.response import GatewayResponse, RequestHandler, json_response
-from dragoman.gateway.validation import describe_mismatch
-from dragoman.wires.common.json import DECODE_ERRORS
+from dragoman.gateway.validation import decode_json, decode_query
 from dragoman.wires.common.server_endpoints import Route
-
-S = TypeVar("S", bound=msgspec.Struct)
 
 API = "/admin/api/"
 MAX_DAYS = 366
@@ -65,8 +63,10 @@ class UsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class Dashboard:
     """The routes of the dashboard. `is_local`: the gateway listens on a loopback address only."""
 
-    def __init__(self, *, is_local: bool) -> None:
+    def __init__(self, manager: Manager, /, *, is_local: bool) -> None:
         self._is_local = is_local
+        self._manager = manager
+        self._admin = AdminApi(manager, is_local=is_local)
 
     @staticmethod
     def files() -> Iterator[tuple[Route, RequestHandler]]:
@@ -76,20 +76,34 @@ class Dashboard:
 
     def table(self) -> Iterator[tuple[Route, RequestHandler]]:
         """Every route of the API and its handler."""
-        for method, name, handler in (
-            ("GET", "snapshot", _snapshot),
-            ("GET", "requests", _requests),
-            ("GET", "usage", _usage),
-            ("POST", "targets/disable", _disable),
-            ("POST", "targets/enable", _enable),
-            ("POST", "explain", _explain),
-        ):
-            yield Route(method=method, path=API + name), self._for_operators(handler)
+        routes: tuple[tuple[str, str, KeyRole, RequestHandler], ...] = (
+            ("GET", "snapshot", "viewer", _snapshot),
+            ("GET", "requests", "viewer", _requests),
+            ("GET", "usage", "viewer", _usage),
+            ("POST", "targets/disable", "admin", _disable),
+            ("POST", "targets/enable", "admin", _enable),
+            ("POST", "explain", "viewer", _explain),
+        )
+        for method, name, role, handler in routes:
+            yield Route(method=method, path=API + name), self._for_operators(name, role, handler)
+        yield from self._admin.table()
 
-    def _for_operators(self, handler: RequestHandler) -> RequestHandler:
+    def _for_operators(self, name: str, role: KeyRole, handler: RequestHandler) -> RequestHandler:
         async def checked(context: RequestContext) -> GatewayResponse:
-            check(context.http, context.key, is_local=self._is_local)
-            return await handler(context)
+            principal = principal_of(context.http, context.key, is_local=self._is_local)
+            check_role(principal, role)
+            response = await handler(context)
+            if role == "admin":  # targets are disabled and enabled: their bodies have no secrets
+                fields = msgspec.json.decode(context.http.body)
+                note = ChangeNote(
+                    actor=principal.name,
+                    action=name.replace("/", "."),
+                    name=fields["target"],
+                    fields=fields,
+                    request_id=context.id,
+                )
+                await self._manager.note(note)
+            return response
 
         return checked
 
@@ -106,23 +120,23 @@ async def _snapshot(context: RequestContext) -> GatewayResponse:
 
 
 async def _disable(context: RequestContext) -> GatewayResponse:
-    body = _decode_body(context, DisableTarget)
+    body = decode_json(context.http.body, DisableTarget)
     context.runtime.registry.health.disable(_check_target(context, body.target), body.seconds)
     return await _snapshot(context)
 
 
 async def _enable(context: RequestContext) -> GatewayResponse:
-    body = _decode_body(context, EnableTarget)
+    body = decode_json(context.http.body, EnableTarget)
     context.runtime.registry.health.enable(_check_target(context, body.target))
     return await _snapshot(context)
 
 
 async def _requests(context: RequestContext) -> GatewayResponse:
-    return _json(await views.requests(context.runtime, since=_decode_query(context, RequestsQuery).since))
+    return _json(await views.requests(context.runtime, since=decode_query(context.http, RequestsQuery).since))
 
 
 async def _usage(context: RequestContext) -> GatewayResponse:
-    return _json(await views.usage(context.runtime, days=_decode_query(context, UsageQuery).days, now=time.time()))
+    return _json(await views.usage(context.runtime, days=decode_query(context.http, UsageQuery).days, now=time.time()))
 
 
 async def _explain(context: RequestContext) -> GatewayResponse:
@@ -145,29 +159,3 @@ def _json(value: object) -> GatewayResponse:
     response = json_response(value)
     response.headers.append(("cache-control", "no-store"))
     return response
-
-
-def _decode_query(context: RequestContext, type: type[S]) -> S:
-    fields = dict(parse_qsl(context.http.path.partition("?")[2], keep_blank_values=True))
-    fields.pop("key", None)
-    try:
-        return msgspec.convert(fields, type, strict=False)
-    except msgspec.ValidationError as error:
-        raise _invalid(error, fields, type) from error
-
-
-def _decode_body(context: RequestContext, type: type[S]) -> S:
-    try:
-        body = msgspec.json.decode(context.http.body)
-    except DECODE_ERRORS as error:
-        raise InvalidRequest(f"the body must be JSON: {error}") from error
-    try:
-        return msgspec.convert(body, type)
-    except msgspec.ValidationError as error:
-        raise _invalid(error, body, type) from error
-
-
-def _invalid(error: msgspec.ValidationError, value: object, type: type[msgspec.Struct]) -> InvalidRequest:
-    problem = describe_mismatch(error, value, type)
-    field = re.match(r"\.(\w+)", problem)
-    return InvalidRequest(problem[1:] if field else f"the body{problem}", param=field[1] if field else None)

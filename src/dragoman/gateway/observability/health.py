@@ -26,7 +26,7 @@ async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int)
         store = error.message
     status = "ok" if store == "ok" else "degraded"
     targets = runtime.registry.health.snapshot()
-    if key is None or key.admin:
+    if key is None or key.may_view:
         return {"status": status, "in_flight": in_flight, "store": store, "targets": _as_json(targets)}
     usable = usable_by(runtime, key)
     return {"status": status, "targets": _as_json({name: targets[name] for name in targets if name in usable})}

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import SetupError
 from dragoman.gateway.config import Config, GatewaySettings
+from dragoman.gateway.management.manager import has_stored_keys
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -29,7 +30,7 @@ def warn_if_not_shared(gateway: GatewaySettings, /) -> None:
 
 def check_auth(gateway: GatewaySettings, config: Config, /, *, no_auth: bool) -> None:
     """Raise SetupError if other machines could use the gateway without a key."""
-    if not config.keys and not no_auth and not is_loopback(gateway.host):
+    if not config.keys and not no_auth and not is_loopback(gateway.host) and not has_stored_keys(gateway.store):
         raise SetupError(
             f"gateway.host {gateway.host} can be reached from other machines, and there are no keys; "
             'add a key (dragoman keys new NAME), set host = "127.0.0.1", or use --no-auth'

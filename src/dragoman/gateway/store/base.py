@@ -102,6 +102,9 @@ class UsageRow(
     """In seconds since the epoch."""
     key: str | None = None
     """The id of the client's key."""
+    team: str | None = None
+    user: str | None = None
+    """The end user that the client named in the field `user`."""
     model: str
     """The model name that the client sent."""
     target: str | None = None
@@ -210,8 +213,16 @@ class Store(Protocol):
     is_shared: bool
     """Whether other processes see the same data."""
 
+    def exposure(self) -> str | None:
+        """Why other users of the machine could read the store; None if nothing is known."""
+        ...
+
     async def read(self, key: str, /) -> StoredValue | None:
         """The value of a key."""
+        ...
+
+    async def version(self, key: str, /) -> str | None:
+        """The version of a key, without its value; None if nothing is stored."""
         ...
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:

@@ -47,8 +47,14 @@ class MemoryStore:
         self._rows: OrderedDict[str, UsageRow] = OrderedDict()
         self._sums: OrderedDict[tuple[str, str | None, str, str | None], UsageSum] = OrderedDict()
 
+    def exposure(self) -> str | None:
+        return None
+
     async def read(self, key: str, /) -> StoredValue | None:
         return self._live(key)
+
+    async def version(self, key: str, /) -> str | None:
+        return None if (value := self._live(key)) is None else value.version
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
         old = self._live(key)

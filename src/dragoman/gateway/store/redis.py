@@ -74,9 +74,16 @@ class RedisStore:
         # Without the URL, which may contain a password.
         return f"RedisStore(prefix={self._prefix!r})"
 
+    def exposure(self) -> str | None:
+        return None
+
     async def read(self, key: str, /) -> StoredValue | None:
         value, version = await self._send("HMGET", self._name("entry", key), "value", "version")
         return None if version is None else StoredValue(value, version.decode())
+
+    async def version(self, key: str, /) -> str | None:
+        version = await self._send("HGET", self._name("entry", key), "version")
+        return None if version is None else version.decode()
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
         version = token_hex(8)

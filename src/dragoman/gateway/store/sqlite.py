@@ -70,8 +70,22 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._swept = 0.0
 
+    def exposure(self) -> str | None:
+        try:
+            mode = os.stat(self._path).st_mode & 0o777  # noqa: PTH116 - no path but a text
+        except OSError:
+            return None  # it is made with the mode 0600
+        if os.name != "posix" or not mode & 0o077:
+            return None
+        return f"store must be readable by its owner only, got the mode {mode:o}; run chmod 600 {self._path}"
+
     async def read(self, key: str, /) -> StoredValue | None:
         return await self._run(lambda db: self._live(db, key))
+
+    async def version(self, key: str, /) -> str | None:
+        query = "SELECT version FROM entries WHERE key = ? AND (until IS NULL OR until > ?)"
+        row = await self._run(lambda db: db.execute(query, (key, self._clock())).fetchone())
+        return None if row is None else row[0]
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
 

@@ -1,0 +1,213 @@
+"""Operations on aliases, tiers and providers: tables as in the config file, changed at run time."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.errors import DragomanError, InvalidRequest, SetupError
+from dragoman.gateway.errors import NameNotFound
+from dragoman.gateway.management.holders import Source
+from dragoman.gateway.management.operations import AdminCall, AdminHandler, AdminOperation, Named
+from dragoman.gateway.management.secrets import has_secrets, hide_secrets, restore_secrets
+from dragoman.gateway.management.state import TABLE_KINDS, ManagedState, TableKind, file_tables, merged_tables
+from dragoman.gateway.runtime import Runtime
+from dragoman.types import JsonObject
+
+ManagedKind: TypeAlias = Literal["keys", "teams", "aliases", "tiers", "providers"]
+KINDS: Final[tuple[ManagedKind, ...]] = ("keys", "teams", *TABLE_KINDS)
+ONE: Final[dict[ManagedKind, str]] = {
+    "keys": "key",
+    "teams": "team",
+    "aliases": "alias",
+    "tiers": "tier",
+    "providers": "provider",
+}
+MAX_TABLES = 2000
+"""Aliases, tiers and providers of each kind in the store."""
+
+
+class AliasBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an alias stands for."""
+
+    spec: str
+
+
+class TableBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table as in the config file: `[tiers.NAME]` or `[providers.NAME]`."""
+
+    table: dict[str, Any]
+    """In a provider, `(set)` stands for a secret that is stored already."""
+
+
+class TableView(msgspec.Struct, frozen=True, kw_only=True):
+    """An alias, a tier or a provider."""
+
+    name: str
+    source: Source
+    table: dict[str, Any]
+    """As in the config file; an alias is `{"spec": …}`, and a secret is `(set)`."""
+    targets: tuple[str, ...] = ()
+    """What an alias or a tier stands for."""
+    wire: str | None = None
+    """The protocol of a provider."""
+    ready: bool | None = None
+    """Whether a provider has its key."""
+    problem: str | None = None
+    """Why it cannot be used."""
+
+
+class TableList(msgspec.Struct, frozen=True, kw_only=True):
+    """All aliases, tiers or providers."""
+
+    items: tuple[TableView, ...]
+    problems: tuple[str, ...]
+    """Why changes at run time do not fit the config file. They are left out until that is fixed."""
+
+
+async def _list(kind: TableKind, call: AdminCall) -> TableList:
+    runtime = call.runtime
+    names = {**file_tables(runtime.base, kind), **runtime.managed.tables(kind)}
+    if kind == "providers":
+        names |= {name: {} for name in sorted(runtime.config.providers - names.keys())}
+    items = tuple(_view(runtime, kind, name, table) for name, table in sorted(names.items()))
+    return TableList(items=items, problems=runtime.problems)
+
+
+async def _show(kind: TableKind, call: AdminCall) -> TableView:
+    found = next((each for each in (await _list(kind, call)).items if each.name == call.name), None)
+    if found is None:
+        raise NameNotFound(f"there is no {ONE[kind]} {call.name[:200]!r}")
+    return found
+
+
+async def _put(kind: TableKind, call: AdminCall) -> TableView:
+    name = call.name
+    sent: Any = call.body.spec if kind == "aliases" else call.body.table
+
+    def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
+        tables = state.tables(kind)
+        if name not in tables and len(tables) >= MAX_TABLES:
+            raise InvalidRequest(f"a gateway has at most {MAX_TABLES} {kind} in its store; delete some first")
+        table = restore_secrets(sent, merged_tables(runtime.base, state, kind).get(name))
+        if has_secrets(table) and (problem := runtime.store.exposure()) is not None:
+            raise InvalidRequest(problem)
+        return replace(state, **{kind: {**tables, name: table}})
+
+    await call.change(edit, _fields(kind, hide_secrets(sent)))
+    return await _show(kind, call)
+
+
+async def _delete(kind: TableKind, call: AdminCall) -> Named:
+    name = call.name
+
+    def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
+        if name not in merged_tables(runtime.base, state, kind):
+            raise NameNotFound(f"there is no {ONE[kind]} {name[:200]!r} in the config file or the store")
+        rest = {each: table for each, table in state.tables(kind).items() if each != name}
+        if name in file_tables(runtime.base, kind):
+            rest[name] = None
+        return replace(state, **{kind: rest})
+
+    await call.change(edit)
+    return Named(name)
+
+
+async def _revert(kind: ManagedKind, call: AdminCall) -> Named:
+    name = call.name
+
+    def edit(state: ManagedState, _runtime: Runtime) -> ManagedState:
+        changed: Mapping[str, Any] = getattr(state, kind)
+        if name not in changed:
+            raise NameNotFound(f"the {ONE[kind]} {name[:200]!r} was not changed at run time")
+        return replace(state, **{kind: {each: value for each, value in changed.items() if each != name}})
+
+    await call.change(edit)
+    return Named(name)
+
+
+def _fields(kind: TableKind, table: Any) -> JsonObject:
+    return {"spec": table} if kind == "aliases" else {"table": table}
+
+
+def _view(runtime: Runtime, kind: TableKind, name: str, table: Any) -> TableView:
+    in_file, changed = name in file_tables(runtime.base, kind), runtime.managed.tables(kind)
+    source: Source = "store over file" if in_file else "store"
+    if name not in changed:
+        source = "file" if in_file else "environment"
+    elif changed[name] is None:
+        return TableView(name=name, source="removed", table={})
+    hidden = hide_secrets(table)
+    shown: dict[str, Any] = _fields(kind, hidden) if kind == "aliases" else hidden
+    try:
+        return TableView(name=name, source=source, table=shown, **_facts(runtime, kind, name))
+    except (SetupError, DragomanError) as error:
+        return TableView(name=name, source=source, table=shown, problem=error.message)
+
+
+def _facts(runtime: Runtime, kind: TableKind, name: str) -> dict[str, Any]:
+    if kind == "providers":
+        target = runtime.registry.target(f"{name}/any")
+        return {"wire": target.wire, "ready": not target.lacks_key}
+    # The name of an alias may have a *, which is no model that could be found.
+    return {"targets": tuple(target.name for target in runtime.registry.targets(name))}
+
+
+def _operations() -> Iterator[AdminOperation]:
+    def bind(handle: Callable[[Any, AdminCall], Awaitable[Any]], kind: ManagedKind) -> AdminHandler:
+        return partial(handle, kind)
+
+    for kind in TABLE_KINDS:
+        one = ONE[kind]
+        yield AdminOperation(
+            id=f"{kind}.list",
+            method="GET",
+            path=kind,
+            role="viewer",
+            handle=bind(_list, kind),
+            result=TableList,
+            summary=f"List {kind}",
+        )
+        yield AdminOperation(
+            id=f"{kind}.show",
+            method="GET",
+            path=f"{kind}/{{name}}",
+            role="viewer",
+            handle=bind(_show, kind),
+            result=TableView,
+            summary=f"Show one {one}",
+        )
+        yield AdminOperation(
+            id=f"{kind}.set",
+            method="PUT",
+            path=f"{kind}/{{name}}",
+            role="admin",
+            handle=bind(_put, kind),
+            body=AliasBody if kind == "aliases" else TableBody,
+            result=TableView,
+            summary=f"Add or replace one {one}",
+        )
+        yield AdminOperation(
+            id=f"{kind}.delete",
+            method="DELETE",
+            path=f"{kind}/{{name}}",
+            role="admin",
+            handle=bind(_delete, kind),
+            result=Named,
+            summary=f"Remove one {one}, also one of the config file",
+        )
+    for any_kind in KINDS:
+        yield AdminOperation(
+            id=f"{any_kind}.revert",
+            method="POST",
+            path=f"{any_kind}/{{name}}/revert",
+            role="admin",
+            handle=bind(_revert, any_kind),
+            result=Named,
+            summary=f"Drop the run-time changes of one {ONE[any_kind]}: what the config file says holds again",
+        )
+
+
+OPERATIONS = tuple(_operations())

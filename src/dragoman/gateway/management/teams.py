@@ -1,0 +1,167 @@
+"""Operations on teams."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.errors import InvalidRequest
+from dragoman.gateway.accounting.quotas import LimitLevel
+from dragoman.gateway.auth.api_keys import Team
+from dragoman.gateway.errors import NameTaken
+from dragoman.gateway.management.holders import (
+    HolderView,
+    LimitFields,
+    audit_fields,
+    checked_name,
+    common_fields,
+    find_holder,
+    with_fields,
+    without_name,
+)
+from dragoman.gateway.management.operations import AdminCall, AdminOperation, Named
+from dragoman.gateway.management.state import ManagedState
+from dragoman.gateway.runtime import Runtime
+
+
+class TeamFields(LimitFields, frozen=True, kw_only=True):
+    """What can be set for a team."""
+
+
+class NewTeam(TeamFields, frozen=True, kw_only=True):
+    """A team to make."""
+
+    name: str
+
+
+class TeamView(HolderView, frozen=True, kw_only=True):
+    """A team."""
+
+    keys: int
+    """How many keys it has."""
+
+
+class TeamList(msgspec.Struct, frozen=True, kw_only=True):
+    """All teams."""
+
+    teams: tuple[TeamView, ...]
+
+
+def team_view(runtime: Runtime, team: Team, levels: Iterable[LimitLevel] | None = None, /) -> TeamView:
+    """A team as clients see it."""
+    count = sum(key.team == team.id for key in runtime.keys.all)
+    return TeamView(**common_fields(runtime, team, levels), keys=count)
+
+
+async def _list_teams(call: AdminCall) -> TeamList:
+    runtime = call.runtime
+    return TeamList(teams=tuple(team_view(runtime, team) for _, team in sorted(runtime.keys.teams.items())))
+
+
+async def _show_team(call: AdminCall) -> TeamView:
+    team = find_holder(call.runtime.keys.teams.values(), call.name, "team")
+    (levels,) = await call.runtime.accounting.quotas.levels([team])
+    return team_view(call.runtime, team, levels)
+
+
+async def _create_team(call: AdminCall) -> TeamView:
+    body: NewTeam = call.body
+    name, fields = checked_name(body.name), body.changes()
+
+    def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
+        if name in runtime.keys.teams:
+            raise NameTaken(f"name must be new, and there is a team {name!r}; choose another one", param="name")
+        return replace(state, teams={**state.teams, name: with_fields(Team(id=name), fields)})
+
+    await call.change(edit, audit_fields(fields), name=name)
+    return team_view(call.runtime, call.runtime.keys.teams[name])
+
+
+async def _update_team(call: AdminCall) -> TeamView:
+    fields = call.body.changes()
+
+    def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
+        team = find_holder(runtime.keys.teams.values(), call.name, "team")
+        return replace(state, teams={**state.teams, team.id: with_fields(team, fields)})
+
+    await call.change(edit, audit_fields(fields))
+    return team_view(call.runtime, call.runtime.keys.teams[call.name])
+
+
+async def _delete_team(call: AdminCall) -> Named:
+    def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
+        team = find_holder(runtime.keys.teams.values(), call.name, "team")
+        if keys := sorted(key.id for key in runtime.keys.all if key.team == team.id):
+            shown = ", ".join(keys[:5]) + (" …" if len(keys) > 5 else "")
+            raise InvalidRequest(f"team {team.id!r} must have no keys, got {shown}; delete or move them first")
+        return replace(state, teams=without_name(state.teams, team.id, runtime.base.teams))
+
+    await call.change(edit)
+    return Named(call.name)
+
+
+async def _reset_team(call: AdminCall) -> TeamView:
+    await call.runtime.accounting.quotas.reset(find_holder(call.runtime.keys.teams.values(), call.name, "team"))
+    await call.note()
+    return await _show_team(call)
+
+
+OPERATIONS = (
+    AdminOperation(
+        id="teams.list",
+        method="GET",
+        path="teams",
+        role="viewer",
+        handle=_list_teams,
+        result=TeamList,
+        summary="List teams",
+    ),
+    AdminOperation(
+        id="teams.create",
+        method="POST",
+        path="teams",
+        role="admin",
+        handle=_create_team,
+        body=NewTeam,
+        result=TeamView,
+        status=201,
+        summary="Make a team",
+    ),
+    AdminOperation(
+        id="teams.show",
+        method="GET",
+        path="teams/{name}",
+        role="viewer",
+        handle=_show_team,
+        result=TeamView,
+        summary="Show a team and how much of its limits is used",
+    ),
+    AdminOperation(
+        id="teams.update",
+        method="PATCH",
+        path="teams/{name}",
+        role="admin",
+        handle=_update_team,
+        body=TeamFields,
+        result=TeamView,
+        summary="Change a team; fields that are left out stay as they are",
+    ),
+    AdminOperation(
+        id="teams.delete",
+        method="DELETE",
+        path="teams/{name}",
+        role="admin",
+        handle=_delete_team,
+        result=Named,
+        summary="Delete a team that has no keys",
+    ),
+    AdminOperation(
+        id="teams.reset",
+        method="POST",
+        path="teams/{name}/reset",
+        role="admin",
+        handle=_reset_team,
+        result=TeamView,
+        summary="Set what is used of the current budgets of a team to 0",
+    ),
+)
