@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.engine.effects import Emit
 from dragoman.errors import DragomanError, StoreDown, redact
-from dragoman.events import Event, Finished, PartEnded, PartStarted, Ping, Started, fold, to_events
+from dragoman.events import Event, Finished, PartStarted, Ping, Started, fold, to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
@@ -39,7 +39,7 @@ from dragoman.gateway.errors import (
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
-from dragoman.gateway.reasoning.outgoing import AnswerTagger
+from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
@@ -55,7 +55,7 @@ from dragoman.gateway.server.response import (
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
-from dragoman.types import Notice, Response, Text
+from dragoman.types import Notice, Response
 from dragoman.wires.base import BackgroundHooks, SocketHooks, StreamEncoder, Wire, unsupported_parts
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
@@ -530,7 +530,7 @@ class _Stream:
             before = self._part_count
             for event in events:
                 self._part_count += type(event) is PartStarted
-            if not any(map(_has_state, events)):
+            if not any(map(has_state, events)):
                 return events
             self._tagger = await self._context.tagger(target, parts_before=before)
         return events if self._tagger is None else self._tagger.tag_events(events)
@@ -572,24 +572,13 @@ def _complete(value: S, context: RequestContext) -> S:
 
 async def _tag_response(response: Response, context: RequestContext) -> tuple[Response, tuple[Notice, ...]]:
     """The response with the reasoning state of its target, for clients of another dialect."""
-    if not context.is_crossing(response.target) or not any(map(_has_state, to_events(response))):
+    if not context.is_crossing(response.target) or not any(map(has_state, to_events(response))):
         return response, ()
     tagger = await context.tagger(response.target)
     if tagger is None:
         return response, ()
     response = tagger.tag_response(response)
     return response, await context.keep_state(tagger, is_finished=True)
-
-
-def _has_state(event: Event, /) -> bool:
-    """Whether an event may belong to a part with state of its provider: thinking, a call, or a text with `extra`."""
-    match event:
-        case PartStarted():
-            return event.kind in ("thinking", "tool_call")
-        case PartEnded(part=Text() as text):
-            return bool(text.extra)
-        case _:
-            return False
 
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:

@@ -173,3 +173,14 @@ class AnswerTagger:
         if tag is None:
             self.notices = (TOO_LONG,)
         return tag
+
+
+def has_state(event: Event, /) -> bool:
+    """Whether an event may belong to a part with state of its provider: thinking, a call, or a text with `extra`."""
+    match event:
+        case PartStarted():
+            return event.kind in ("thinking", "tool_call")
+        case PartEnded(part=Text() as text):
+            return bool(text.extra)
+        case _:
+            return False
