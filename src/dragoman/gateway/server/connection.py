@@ -313,6 +313,11 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     @property
+    def is_writable(self) -> bool:
+        """Whether the client reads what is written."""
+        return self._is_writable and not self._is_lost
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is being answered."""
         return self._task is None

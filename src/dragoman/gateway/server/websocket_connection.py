@@ -10,6 +10,7 @@ from dragoman.gateway.server.websocket_frames import (
     CLOSE,
     NORMAL,
     PING,
+    PONG,
     TEXT,
     FrameError,
     FrameParser,
@@ -23,6 +24,11 @@ MAX_WAITING = 16
 
 class SocketFlow(Protocol):
     """What a WebSocket needs of its connection."""
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the client reads what is written."""
+        ...
 
     def pause(self) -> None: ...
 
@@ -62,7 +68,8 @@ class WebSocketConnection:
                     self.end()
                     return
                 if kind == PING:
-                    self._flow.send(encode_frame(0xA, payload))
+                    if self._flow.is_writable:  # a client that only sends pings must not fill the memory with answers
+                        self._flow.send(encode_frame(PONG, payload))
                 elif kind in (TEXT, BINARY):
                     self._messages.append(payload)
         except FrameError as error:
