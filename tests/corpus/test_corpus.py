@@ -16,7 +16,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Request, Response
 from tests.support.batch import grouped
 from tests.support.corpus.errors import expected_error
-from tests.support.corpus.exchanges import FOLDER, Exchange, by_folder, exchanges
+from tests.support.corpus.exchanges import FOLDER, Exchange, by_folder, exchanges, not_loaded
 from tests.support.corpus.rules import level
 from tests.support.wires import laws
 
@@ -38,6 +38,23 @@ STREAMED = [exchange for exchange in ANSWERED if exchange.streamed]
 QUESTION = [exchange for exchange in exchanges() if exchange.request is not None]
 CHATS = [exchange for exchange in QUESTION if not exchange.is_text]
 TEXTS = [exchange for exchange in QUESTION if exchange.is_text]
+
+
+@pytest.mark.parametrize("reason", sorted(not_loaded()))
+def test_recordings_that_are_not_loaded(reason: str) -> None:
+    ids = not_loaded()[reason]
+    assert "unknown" not in reason, ids
+    pytest.skip(f"{len(ids)} recordings: {reason}")
+
+
+def test_every_recording_is_loaded_or_has_a_reason() -> None:
+    left_out = [id for ids in not_loaded().values() for id in ids]
+    files = sum(1 for _ in FOLDER.glob("*/*.json"))
+    assert len(exchanges()) + len(left_out) == files
+    invoked = [exchange for exchange in exchanges() if exchange.folder == "bedrock-invoke"]
+    assert all("anthropic_version" in (exchange.request or {}) for exchange in invoked)
+    others = sum(id.startswith("bedrock-invoke/") for id in left_out)
+    assert len(invoked) + others == sum(1 for _ in FOLDER.glob("bedrock-invoke/*.json"))
 
 
 @grouped(by_folder(ANSWERED))

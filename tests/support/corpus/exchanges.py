@@ -72,6 +72,42 @@ def exchanges() -> tuple[Exchange, ...]:
     return tuple(exchange for exchange in found if exchange is not None)
 
 
+@functools.cache
+def not_loaded() -> dict[str, tuple[str, ...]]:
+    """The recordings that `exchanges` leaves out: their ids by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for path in sorted(FOLDER.glob("*/*.json")):
+        data = msgspec.json.decode(path.read_bytes())
+        if (reason := _reason(data)) is not None:
+            reasons.setdefault(reason, []).append(f"{path.parent.name}/{data['id']}")
+    return {reason: tuple(ids) for reason, ids in reasons.items()}
+
+
+OTHER_BODIES = (
+    (("anthropic_version",), None),
+    (("inferenceConfig",), "InvokeModel with a body of Nova; Converse serves these models"),
+    (("messages",), "InvokeModel with a body of Chat Completions; Converse and bedrock-mantle serve these models"),
+    (("prompt", "textGenerationConfig"), "InvokeModel of a model that only continues a text"),
+    (("inputText", "texts", "taskType"), "InvokeModel of an embedding model"),
+    (("query",), "InvokeModel of a model that ranks texts"),
+)
+"""What the bodies of InvokeModel have, and why they are not loaded. Only those of Anthropic are of a wire."""
+
+
+def _reason(data: dict[str, Any]) -> str | None:
+    """Why a recording is not loaded; None if it is."""
+    if data["id"] == NOT_SPOKEN:
+        return "a form without a record and without an end mark"
+    if data["wire"] in WIRES:
+        return None
+    if data["wire"] != "invoke":
+        return f"{data['wire']}: not the form of a wire that generates"
+    body = data["request"].get("body") or {}
+    return next(
+        (why for names, why in OTHER_BODIES if any(name in body for name in names)), "InvokeModel: unknown body"
+    )
+
+
 def by_folder(recordings: Iterable[Exchange]) -> dict[str, dict[str, dict[str, Exchange]]]:
     """The recordings as batches, one per folder and wire, for `tests.support.batch.grouped`."""
     groups: dict[str, dict[str, dict[str, Exchange]]] = {}
@@ -98,9 +134,7 @@ def _payload(payload: dict[str, Any]) -> bytes:
 def _read(path: Path) -> Exchange | None:
     data = msgspec.json.decode(path.read_bytes())
     request, response = data["request"], data["response"]
-    # InvokeModel takes the bodies of each maker; Anthropic's say so.
-    is_messages = data["wire"] == "invoke" and "anthropic_version" in (request.get("body") or {})
-    if (data["wire"] not in WIRES and not is_messages) or data["id"] == NOT_SPOKEN:
+    if _reason(data) is not None:
         return None
     return Exchange(
         id=data["id"],
