@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from dragoman.errors import AuthFailed, SetupError
@@ -20,6 +20,10 @@ _OTHER_SERVICES = ("bedrock-mantle", "aws-external-anthropic", "sagemaker")
 """The names that signatures have: of the service, and of those whose name is a part of their hosts."""
 BOTOCORE_LIFETIME = 300.0
 """Seconds for which keys of botocore are used; botocore itself refreshes them before they expire."""
+_WEB_IDENTITY = "AWS_WEB_IDENTITY_TOKEN_FILE"
+_CONTAINER = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+_DELEGATE_NAMES = {"role_arn": "role", "sso_account_id": "SSO", "login_session": "login"}
+_LOGINS = ("sso_account_id", "login_session")
 _NO_KEYS = "no keys; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 
 
@@ -34,6 +38,14 @@ def add_region(env: Mapping[str, str], /) -> Mapping[str, str]:
     region = AwsCredential(env).region
     # A copy would read every variable, and the registry resolves a target again if a variable that it read changes.
     return ChainMap({"AWS_REGION": region}, cast("MutableMapping[str, str]", env)) if region else env
+
+
+class _Choice(NamedTuple):
+    """Which source has the keys, as far as the environment and the files of AWS say."""
+
+    source: str | None
+    keys: AwsKeys | None = None
+    delegate: str | None = None
 
 
 class AwsCredential(CachedCredential[AwsKeys]):
@@ -52,17 +64,37 @@ class AwsCredential(CachedCredential[AwsKeys]):
 
     def fetch(self) -> AwsKeys:
         """The keys of the first source that has some, in the order of AWS's own SDKs."""
+        choice = self._choose()
+        if choice.keys is None:
+            return self._from_botocore(choice.delegate)
+        self.source = f"AWS ({choice.source})"
+        return choice.keys
+
+    def _choose(self) -> "_Choice":
         if keys := keys_from_env(self._env):
-            self.source = "AWS (environment)"
-            return keys
-        profile = self._profile()
+            return _Choice("environment", keys)
+        profile, name = self._profile(), f"profile {self._profile_name}"
         delegate = profile.delegate
         if delegate is None and self._env.get("AWS_ROLE_ARN") and self._env.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-            delegate = "AWS_WEB_IDENTITY_TOKEN_FILE"
-        if delegate is None and profile.keys is not None:
-            self.source = f"AWS (profile {self._profile_name})"
-            return profile.keys
-        return self._from_botocore(delegate)
+            return _Choice(_WEB_IDENTITY, delegate=_WEB_IDENTITY)
+        if delegate is not None:
+            return _Choice(f"{name}: {_DELEGATE_NAMES.get(delegate, delegate)}", delegate=delegate)
+        if profile.keys is not None:
+            return _Choice(name, profile.keys)
+        return _Choice(next((name for name in _CONTAINER if self._env.get(name)), None))
+
+    @property
+    def expected_source(self) -> str | None:
+        """Where the keys would come from, found out without a network; None if nothing says it."""
+        source = self._choose().source
+        return source and f"AWS ({source})"
+
+    @property
+    def login_hint(self) -> str | None:
+        """What to run if a login has expired; None if the keys do not come from a login."""
+        if self._choose().delegate not in _LOGINS:
+            return None
+        return f"run aws sso login --profile {self._profile_name} if it has expired"
 
     def forget(self) -> None:
         """Let botocore look for keys again: it does not know that a server rejected them."""
@@ -118,7 +150,9 @@ class AwsCredential(CachedCredential[AwsKeys]):
             credentials = self._session.get_credentials()
             keys = credentials and credentials.get_frozen_credentials()
         except exceptions.BotoCoreError as error:
-            raise AuthFailed(f"botocore found no keys ({type(error).__name__})") from error
+            hint = self.login_hint
+            why = f"botocore found no keys ({type(error).__name__})"
+            raise AuthFailed(f"{why}; {hint}" if hint else why) from error
         if not keys:
             raise AuthFailed(_NO_KEYS)
         self.source = f"AWS (botocore: {credentials.method})"

@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import dragoman
 
@@ -71,3 +73,35 @@ def test_a_spec_with_a_colon_names_a_cloud_too() -> None:
 def test_credentials_of_a_cloud_that_are_missing_are_named() -> None:
     done = dragoman("doctor", DRAGOMAN_MODEL="vertex/gemini-x", GOOGLE_CLOUD_PROJECT="p")
     assert "vertex: AuthFailed" in done.out or "vertex: no key from Google" in done.out
+
+
+def test_each_cloud_that_is_configured_has_its_source(tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    config = "[profile work]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = dev\nregion = eu-west-1\n"
+    (tmp_path / ".aws" / "config").write_text(config, encoding="utf-8")
+    key = tmp_path / "key.json"
+    key.write_text('{"type": "service_account", "private_key": "very-secret"}', encoding="utf-8")
+    env = {"HOME": str(tmp_path), "AWS_PROFILE": "work", "GOOGLE_APPLICATION_CREDENTIALS": str(key)}
+    done = dragoman("doctor", AZURE_OPENAI_ENDPOINT="https://x.openai.azure.com", **env)
+    sso = "AWS: a model would use credentials from AWS (profile work: SSO); run aws sso login --profile work"
+    assert sso in done.out
+    assert "Google Cloud: a model would use credentials from Google (GOOGLE_APPLICATION_CREDENTIALS: serv" in done.out
+    assert "hint   Azure: AZURE_OPENAI_ENDPOINT is set, but no credentials are; run az login" in done.out
+    assert "very-secret" not in done.out + done.err
+
+
+def test_a_key_of_a_cloud_is_its_source() -> None:
+    done = dragoman("doctor", AWS_BEARER_TOKEN_BEDROCK="very-secret-1", AWS_REGION="eu-west-1", AWS_PROFILE="nowhere")
+    assert "bedrock: AWS_BEARER_TOKEN_BEDROCK is set" in done.out
+    assert "AWS:" not in done.out
+
+
+def test_a_login_of_aws_that_has_expired_says_what_to_run(tmp_path: Path) -> None:
+    pytest.importorskip("botocore")
+    (tmp_path / ".aws").mkdir()
+    config = "[profile work]\nsso_start_url = https://x\nsso_region = eu-west-1\nsso_account_id = 1\n"
+    config += "sso_role_name = dev\nregion = eu-west-1\n"
+    (tmp_path / ".aws" / "config").write_text(config, encoding="utf-8")
+    done = dragoman("doctor", DRAGOMAN_MODEL="bedrock/m", HOME=str(tmp_path), AWS_PROFILE="work")
+    assert done.code == 1
+    assert "run aws sso login --profile work" in done.out

@@ -102,7 +102,7 @@ def _reason(data: dict[str, Any]) -> str | None:
         return None
     if data["wire"] != "invoke":
         return f"{data['wire']}: not the form of a wire that generates"
-    body = data["request"].get("body") or {}
+    body: dict[str, Any] = data["request"].get("body") or {}
     return next(
         (why for names, why in OTHER_BODIES if any(name in body for name in names)), "InvokeModel: unknown body"
     )

@@ -18,6 +18,7 @@ from dragoman.cli.defaults import config_path, default_spec, key_variable, read_
 from dragoman.engine.effects import Sign
 from dragoman.errors import DragomanError, SetupError
 from dragoman.http import HttpRequest
+from dragoman.io.cloud_sources import CLOUDS, Cloud
 from dragoman.registry import Registry
 from dragoman.targets.provider import clean_key
 
@@ -121,15 +122,42 @@ def _keys(registry: Registry) -> Iterator[CheckResult]:
         elif record.api_key or record.credential is not None:
             has_key = True
             yield CheckResult("ok", f"{name}: the config has its key")
-    for name in _used_clouds(registry):
+    for result in _clouds(registry):
         has_key = True
-        yield _cloud_credential(name, registry)
+        yield result
     if not has_key:
         yield CheckResult(
             "hint",
             "no provider has a key",
             "for example, export ANTHROPIC_API_KEY=…; dragoman providers lists the variables",
         )
+
+
+def _clouds(registry: Registry) -> Iterator[CheckResult]:
+    """For each cloud that is used or configured: where its credentials come from, or would come from."""
+    used = {registry.provider(name).identity: name for name in _used_clouds(registry)}
+    for cloud in CLOUDS:
+        names = [used[identity] for identity in cloud.identities if identity in used]
+        yield from (_cloud_credential(name, registry) for name in names)
+        if not names and (result := _unused_cloud(cloud, registry)) is not None:
+            yield result
+
+
+def _unused_cloud(cloud: Cloud, registry: Registry) -> CheckResult | None:
+    """Where the credentials of a cloud would come from; None if nothing speaks for the cloud, or it has a key."""
+    records = [registry.provider(name) for name in registry.providers()]
+    if any(key_variable(record, registry) for record in records if record.identity in cloud.identities):
+        return None
+    try:
+        source = cloud.find_source(registry.env)
+    except SetupError as error:
+        return CheckResult("wrong", f"{cloud.name}: {error}", "see docs/clouds.md")
+    if source is not None:
+        return CheckResult("ok", f"{cloud.name}: a model would use credentials from {source.name}", source.hint)
+    variable = next((name for name in cloud.variables if registry.env.get(name)), None)
+    if variable is None:
+        return None
+    return CheckResult("hint", f"{cloud.name}: {variable} is set, but no credentials are", cloud.hint)
 
 
 def _used_clouds(registry: Registry) -> list[str]:
