@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dragoman import wires
 from tests.support.gateway.live import Gateway
 from tests.support.paths import ROOT
 
@@ -47,3 +48,11 @@ def test_an_official_package_is_answered(gateway: Gateway, block: str, capsys: p
 
 def test_every_official_package_is_shown() -> None:
     assert sorted(block.split()[1] for block in BLOCKS) == ["anthropic", "google", "ollama", "openai"]
+
+
+def test_the_table_of_routes_has_the_end_of_every_path() -> None:
+    page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
+    table = page.partition("## Dialects")[2].partition("\n## ")[0]
+    halves = [half for name in wires.NAMES for half in (wires.get(name).server, *wires.get(name).other_servers)]
+    ends = {re.split(r"(?=[/:][\w-]+$)", route.path)[-1] for half in halves for route in half.routes}
+    assert {end for end in ends if f"{end}`" not in table} == set()
