@@ -128,8 +128,9 @@ if TYPE_CHECKING:
         stream_extract,
     )
     from dragoman.engine.call_context import Timeouts
+    from dragoman.engine.error_policy import ErrorPolicy
     from dragoman.engine.explanation import Explanation
-    from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy
+    from dragoman.engine.failover import ChainOptions, CooldownStarted
     from dragoman.engine.health import Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed import Parsed
@@ -149,6 +150,7 @@ if TYPE_CHECKING:
     )
     from dragoman.targets.credentials import Token
     from dragoman.targets.health_policy import HealthPolicy
+    from dragoman.targets.pools import DeploymentLimits, DeploymentPool
     from dragoman.targets.provider import Provider
     from dragoman.targets.target import Capabilities, Quirks, Target
     from dragoman.tools.decorator import Context, tool
@@ -183,6 +185,8 @@ __all__ = [
     "ContextTooLong",
     "CooldownStarted",
     "Cost",
+    "DeploymentLimits",
+    "DeploymentPool",
     "Document",
     "DragomanError",
     "Effort",
@@ -324,11 +328,13 @@ _LAZY = {
     "agents.budget": "Budget",
     "wires.dicts": "messages_from tools_from",
     "engine.call_context": "Timeouts",
-    "engine.failover": "CooldownStarted ChainOptions ErrorPolicy",
+    "engine.error_policy": "ErrorPolicy",
+    "engine.failover": "CooldownStarted ChainOptions",
     "agents.compaction": "compact",
     "schema.output_type": "OutputType schema_of",
     "engine.health": "TargetHealth Health",
     "targets.health_policy": "HealthPolicy",
+    "targets.pools": "DeploymentLimits DeploymentPool",
     "io.hooks": "Call Hooks",
     "io.telemetry": "instrument",
     "targets.credentials": "Token",

@@ -16,8 +16,9 @@ from dragoman.engine.typed import Parsed
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks
 from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
-from dragoman.registry import Registry, Spec
+from dragoman.registry import Registry
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
+from dragoman.targets.specs import Spec
 from dragoman.types import Embeddings, ModelInfo, Ranking, Response, TokenCount
 
 T = TypeVar("T")

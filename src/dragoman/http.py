@@ -4,7 +4,7 @@ import re
 from binascii import a2b_base64
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -294,3 +294,32 @@ def _timestamp(text: str) -> float | None:
             continue
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return None
+
+
+def rate_limit_states(head: Head, /) -> dict[str, tuple[Literal["requests", "tokens"], int, float | None]]:
+    """The rate limits in the headers of a response, by their names: kind, what remains, and the seconds until a reset.
+
+    >>> head = Head(status=200, headers={"x-ratelimit-remaining-requests": "9", "x-ratelimit-reset-requests": "6s"})
+    >>> rate_limit_states(head)
+    {'x-ratelimit-requests': ('requests', 9, 6.0)}
+    """
+    check_type("head", head, Head)
+    states: dict[str, tuple[Literal["requests", "tokens"], int, float | None]] = {}
+    for name, value in head.headers.items():
+        words = name.lower().split("-")
+        if "remaining" not in words or not ("ratelimit" in words or "rate" in words) or not value.strip().isdecimal():
+            continue
+        words.remove("remaining")
+        reset = next(
+            (
+                wait
+                for other, text in head.headers.items()
+                if (parts := other.lower().split("-")).count("reset")
+                and [word for word in parts if word != "reset"] == words
+                and (wait := _wait(text, head)) is not None
+            ),
+            None,
+        )
+        kind: Literal["requests", "tokens"] = "tokens" if "tokens" in words else "requests"
+        states["-".join(words)] = kind, int(value), reset
+    return states

@@ -29,6 +29,7 @@ from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.config import unknown_name
 from dragoman.targets.option_hints import option_hint
+from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import definitions
 from dragoman.types import (
@@ -477,7 +478,12 @@ class Model:
         choice = fields.get("tool_choice")
         if choice is not None and (not isinstance(choice, str) or choice == "any"):
             fields |= read_tool_choice(choice, fields)
-        return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
+        if changes:
+            chain_options = msgspec.structs.replace(chain_options, **changes)
+        if chain_options.fallbacks:
+            fallbacks = bind_fallbacks(chain_options.fallbacks, self._registry.targets)
+            chain_options = msgspec.structs.replace(chain_options, fallbacks=fallbacks)
+        return fields, chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
         if options:

@@ -9,9 +9,9 @@ set for the provider, then for the model.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, Unpack
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from dragoman.targets.config import (
     LibraryConfig,
     ModelFacts,
     check_alias,
+    check_pool_fields,
     check_provider,
     cycle_message,
     find_alias,
@@ -49,17 +50,15 @@ from dragoman.targets.credentials import Credential
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import apply_families, maker_of, record_of
+from dragoman.targets.pools import DeploymentPool, bind_fallbacks, make_pool
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS, with_other_names
-from dragoman.targets.read_env import ReadEnv
-from dragoman.targets.spec_hints import provider_hint, shorten, spec_hint
+from dragoman.targets.read_env import ReadEnv, check_env
+from dragoman.targets.spec_hints import provider_hint, providers_with_key, shorten, spec_hint
+from dragoman.targets.specs import Resolver, Spec, as_spec, inside
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
 
-Spec: TypeAlias = str | Sequence[str]
-"""The targets to call: a text, or a list of texts, which is a chain."""
-Resolver: TypeAlias = Callable[[str], Spec | None]
-"""Returns the spec that a bare name stands for, or None if it does not know the name."""
 MAX_DEPTH = 64
 """Aliases inside aliases. Resolvers could nest without end and without a cycle."""
 MAX_KEY_FUNCTIONS = 64
@@ -68,23 +67,6 @@ _WIRE_FIELDS = ("wire", "path", "capabilities", "quirks", "family")
 """The fields of a record that depend on its wire."""
 MAX_CACHED = 1024
 """Models whose resolved record is cached."""
-
-
-def as_spec(spec: object, /) -> str:
-    """A spec as one text.
-
-    >>> as_spec(["groq/llama", "fast, demo/any"])
-    'groq/llama,fast, demo/any'
-    """
-    if isinstance(spec, str) and (spec.isascii() or is_encodable(spec)):
-        return spec
-    items = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
-    for item in items:
-        if not isinstance(item, str) or not is_encodable(item):
-            expected = "a str such as 'groq/llama, demo/any', or a list of these"
-            got = f"{ascii(item)[:200]}, which is not valid Unicode" if isinstance(item, str) else type(item).__name__
-            raise SetupError(f"spec must be {expected}, got {got}", param="spec")
-    return ",".join(cast("Sequence[str]", items))
 
 
 class Registry:
@@ -113,7 +95,7 @@ class Registry:
         hooks: Hooks | Iterable[Hooks] | None = None,
     ) -> None:
         if env is not None:
-            _check_env(env)
+            check_env(env)
         watchers = as_items("observers", observers, "a list of functions")
         for observer in watchers:
             if not callable(observer):
@@ -140,6 +122,7 @@ class Registry:
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
         self._invalid_dsns: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
+        self._pools: dict[str, DeploymentPool] = {}
         self._resolvers: list[Resolver] = []
         self._facts: dict[str, ModelFacts] = {}
         self._cache: dict[str, tuple[Provider, Provider]] = {}
@@ -205,7 +188,7 @@ class Registry:
         >>> Registry(env={}).load_env({"LLM_MODEL": "gpt-4"})
         {'model': SetupError('LLM_MODEL must be scheme://[token@]host[:port][/path]')}
         """
-        _check_env(env)
+        check_env(env)
         errors: dict[str, SetupError] = {}
         for variable, dsn in dict(env).items():
             if variable.startswith(PREFIX) and variable != PREFIX:
@@ -255,6 +238,8 @@ class Registry:
         for provider in config.providers.values():
             self.add_provider(provider)
         self._aliases.update(config.aliases)
+        for pool in config.pools.values():
+            self._put_pool(pool)
         self._resolved = {}
         for name, facts in config.facts.items():
             self._add_facts(name, facts)
@@ -331,6 +316,31 @@ class Registry:
         self._aliases.update([check_alias(name, spec)])
         self._resolved = {}
 
+    def add_pool(self, name: str, **fields: Any) -> DeploymentPool:
+        """Define a pool: its `targets`, `providers` or `api_keys`, and the other fields of `DeploymentPool`.
+
+        >>> registry = Registry(env={})
+        >>> pool = registry.add_pool("acme", api_keys=["sk-1", "sk-2"], like="openai", order="fastest")
+        >>> registry.targets("acme/gpt-5")
+        [Target(acme-1/gpt-5), Target(acme-2/gpt-5)]
+        """
+        check_pool_fields(fields)
+        pool, accounts = make_pool(name, fields)
+        for account, own in accounts.items():
+            self.add_provider(name=account, **own)
+        return self._put_pool(pool)
+
+    def _put_pool(self, pool: DeploymentPool) -> DeploymentPool:
+        bound = replace(pool, fallbacks=bind_fallbacks(pool.fallbacks, self.targets))
+        self._pools[pool.name] = bound
+        self._resolved = {}
+        return bound
+
+    @property
+    def pools(self) -> Mapping[str, DeploymentPool]:
+        """All pools by their names."""
+        return self._pools
+
     def set_capabilities(self, name: str, **facts: Any) -> None:
         """Set capabilities or quirks of a provider (`groq`) or of one model (`groq/llama`).
 
@@ -355,13 +365,13 @@ class Registry:
                     break
             else:
                 return known[0].copy()
-        names: dict[str, None] = {}
+        names: dict[str, DeploymentPool | None] = {}
         self._expand(text, (), names, set())
         if connection is not None:
             check_connection(connection).check_providers(name.partition("/")[0] for name in names)
-            return [self.target(name, connection=connection) for name in names]
+            return [_in_pool(self.target(name, connection=connection), pool) for name, pool in names.items()]
         env = ReadEnv(self.env)
-        targets = [self._target(name, env) for name in names]
+        targets = [_in_pool(self._target(name, env), pool) for name, pool in names.items()]
         # What a resolver returns may change, and so may the meaning of a colon before the slash.
         if not self._resolvers and not any(":" in element.partition("/")[0] for element in text.split(",")):
             if len(resolved) >= MAX_CACHED:
@@ -524,13 +534,19 @@ class Registry:
         self._facts[name] = ModelFacts({**old.capabilities, **facts.capabilities}, {**old.quirks, **facts.quirks})
         self._resolved = {}
 
-    def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], expanded: set[str]) -> None:
+    def _expand(
+        self, spec: str, path: tuple[str, ...], names: dict[str, DeploymentPool | None], expanded: set[str]
+    ) -> None:
         """Add the targets of a spec to `names`. `path` has the aliases being expanded, `expanded` the finished ones."""
         for element in map(str.strip, spec.split(",")):
             if not element:
-                raise SetupError(f"spec must not have empty elements, got {spec!r}{_inside(path)}", param="spec")
+                raise SetupError(f"spec must not have empty elements, got {spec!r}{inside(path)}", param="spec")
             if "/" in element:
-                names[self._with_slash(element)] = None
+                self._add_target(self._with_slash(element), names)
+                continue
+            if (pool := self._pools.get(element)) is not None and pool.targets:
+                for name in pool.targets:
+                    names.setdefault(name, pool)
                 continue
             if element in path:
                 raise SetupError(cycle_message((*path[path.index(element) :], element)), param="spec")
@@ -540,6 +556,15 @@ class Registry:
             if element not in expanded:
                 self._expand(self._spec_of(element, path), (*path, element), names, expanded)
                 expanded.add(element)
+
+    def _add_target(self, name: str, names: dict[str, DeploymentPool | None]) -> None:
+        provider, _, model = name.partition("/")
+        pool = self._pools.get(provider)
+        if pool is None or not pool.providers or not model:
+            names.setdefault(name, None)
+            return
+        for each in pool.spec(model).split(","):
+            names.setdefault(each, pool)
 
     def _spec_of(self, name: str, path: tuple[str, ...]) -> str:
         if (alias := find_alias(name, self._aliases)) is not None:
@@ -553,18 +578,9 @@ class Registry:
             return f"{provider}/{name}"
         hint = "" if name in self._providers else did_you_mean(name, self._aliases)
         if not hint and name.isprintable():
-            hint = spec_hint(name, self._providers, self._providers_with_key())
-        reason = f"model must be provider/model or an alias, got {shorten(name)!r}{_inside(path)}{hint}"
+            hint = spec_hint(name, self._providers, providers_with_key(self._providers, self.env))
+        reason = f"model must be provider/model or an alias, got {shorten(name)!r}{inside(path)}{hint}"
         raise SetupError(reason, param="model")
-
-    def _providers_with_key(self) -> list[str]:
-        """The providers whose key is in the environment, one for each key."""
-        found: dict[str, str] = {}
-        for name, provider in self._providers.items():
-            for variable in provider.key_names:
-                if self.env.get(variable):
-                    found.setdefault(variable, name)
-        return [*found.values()]
 
     def _with_slash(self, element: str) -> str:
         """`openai:gpt-5` as `openai/gpt-5`. A colon after the slash is part of the model: `ollama/llama3:8b`."""
@@ -573,10 +589,5 @@ class Registry:
         return f"{provider}/{model}" if model and "/" not in provider and is_provider else element
 
 
-def _inside(path: tuple[str, ...]) -> str:
-    return f" (in {' -> '.join(path)})" if path else ""
-
-
-def _check_env(env: object) -> None:
-    if not is_mapping(env) or not all(isinstance(name, str) for name in env):
-        raise wrong_value("env", "a dict of environment variables", env)
+def _in_pool(target: Target, pool: DeploymentPool | None) -> Target:
+    return target if pool is None else replace(target, pool=pool)

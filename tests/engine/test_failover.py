@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Now, Open, Read, Send, Sleep
-from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, error_policy, run
+from dragoman.engine.error_policy import ErrorPolicy, error_policy
+from dragoman.engine.failover import ChainOptions, CooldownStarted, run
 from dragoman.engine.health import Health, TargetHealth, TrialLease
 from dragoman.errors import (
     AuthFailed,
@@ -960,7 +961,7 @@ def test_a_weighted_order_has_every_target_once(costs: list[float], dice: float)
 
 
 @pytest.mark.parametrize(
-    "options", [{"order": "cheapest"}, {"when_all_cooling_down": "fail"}, {"on_interrupt": "retry"}, {"retries": -1}]
+    "options", [{"order": "dearest"}, {"when_all_cooling_down": "fail"}, {"on_interrupt": "retry"}, {"retries": -1}]
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(SetupError, match=next(iter(options))):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.engine.failover import weighted_order
+from dragoman.engine.routing import weighted_order
 from dragoman.errors import StoreDown
 from dragoman.gateway.conversations import DAY, ConversationState, ConversationStore, ResponseStore
 from dragoman.gateway.store import Store, StoredValue, open_store

@@ -20,7 +20,15 @@ SOURCE = ROOT / "src" / PACKAGE
 # From the bottom to the top: a module imports from its own layer or a lower one. The first pattern that fits counts.
 LAYERS: dict[str, tuple[str, ...]] = {
     "vocabulary": ("types", "events", "errors", "http", "media.sniff"),
-    "helpers": ("schema.*", "media.*", "targets.target", "tools.decorator", "tools.docstrings", "tools.results"),
+    "helpers": (
+        "schema.*",
+        "media.*",
+        "targets.target",
+        "targets.pools",
+        "tools.decorator",
+        "tools.docstrings",
+        "tools.results",
+    ),
     "wires": ("wires.*", "codec"),
     "targets": ("targets.*",),
     "engine": ("engine.*", "agents.loop", "agents.events", "agents.budget", "tools.executor", "tools.events"),

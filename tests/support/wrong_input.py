@@ -44,6 +44,7 @@ from dragoman import (
 from dragoman.agents.agent import AgentOptions
 from dragoman.engine.call_options import CallOptions
 from dragoman.http import Head, HttpRequest
+from dragoman.targets.pools import DeploymentPool
 from dragoman.testing import FaultyServer, OllamaSimulator, Simulator, Tape
 from dragoman.types.base import Value
 
@@ -430,9 +431,16 @@ def _bound(name: str, kind: type, method: str) -> Callable[..., Any]:
 FIELDS = {
     "Registry().add_provider": (*Provider.__struct_fields__, "like"),
     "Registry().set_capabilities": (*Capabilities.__struct_fields__, *Quirks.__struct_fields__),
+    "Registry().add_pool": tuple(
+        name for name in DeploymentPool.__struct_fields__ if name not in ("name", "providers", "fallbacks")
+    ),
 }
 """By case: the names that its `**fields` take."""
 RECORD = {"name": "box", "wire": "ollama", "base_url": "http://box"}
+RECORDS: dict[str, dict[str, Any]] = {
+    "Registry().add_provider": RECORD,
+    "Registry().add_pool": {"name": "box", "targets": ["groq/x"]},
+}
 _VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 _OPTIONS: dict[str, type] = {"CallOptions": CallOptions, "AgentOptions": AgentOptions}
 
@@ -460,7 +468,7 @@ def case(name: str, function: Callable[..., Any], described: Any = None) -> Case
         rest = [named.pop(p.name) for p in parameters if p.kind is p.VAR_POSITIONAL and p.name in named]
         return function(*first, *rest, **named)
 
-    return Case(name, call, {**right, **RECORD} if name == "Registry().add_provider" else right, names, options)
+    return Case(name, call, {**right, **RECORDS.get(name, {})}, names, options)
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:

@@ -75,3 +75,5 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """An event to emit before those of a stream that replaces an interrupted one."""
     adapt: AdaptRequest | None = None
     """What changes the request for the target before it is encoded."""
+    blocked_is_error: bool = False
+    """Whether an answer that a content filter ended before its first event is an error, because there is a fallback."""

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 from dragoman.engine.call_context import Timeouts
-from dragoman.engine.failover import ErrorPolicy, OnInterrupt, Order, WhenAllCoolingDown
+from dragoman.engine.error_policy import ErrorPolicy
+from dragoman.engine.failover import OnInterrupt, WhenAllCoolingDown
 from dragoman.errors import DragomanError
+from dragoman.targets.pools import Affinity, ErrorKind, Order
 from dragoman.tools.decorator import ToolLike
 from dragoman.types import Effort, JsonObject, Opaque, Text, Verbosity
 from dragoman.wires.dicts import SdkValue
@@ -101,9 +103,15 @@ class CallOptions(TypedDict, total=False):
     classify: Callable[[DragomanError], ErrorPolicy | None] | None
     """Your own policy for an error; None keeps the default."""
     order: Order
-    """The order of the targets: `in_order`, `weighted` by cost, or `fastest` first."""
+    """The order of the targets: `in_order`, `weighted`, `least_busy`, `fastest` or `cheapest` first."""
     costs: Mapping[str, float]
-    """Relative cost by target, for `weighted`."""
+    """Relative cost by target, for `weighted` and `cheapest`."""
+    weights: Mapping[str, float]
+    """By target: how much more requests it gets than one of weight 1."""
+    affinity: Affinity
+    """Whether requests of the same `conversation` or with the same `prefix` go to the same target."""
+    fallbacks: Mapping[ErrorKind, str]
+    """By kind of error: the spec to continue with."""
     fetch_images: bool
     """Whether to fetch image URLs for targets that cannot fetch them."""
     call_deltas: bool

@@ -10,8 +10,9 @@ from dragoman import wires
 from dragoman.engine.attempt import annotate_errors, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Now, Plan, Random, Send, Sleep
+from dragoman.engine.error_policy import error_policy
 from dragoman.engine.exchange import MAX_BODY, add_provider_headers, name_limit, time_left
-from dragoman.engine.failover import ChainOptions, error_policy
+from dragoman.engine.failover import ChainOptions
 from dragoman.engine.structured_output import plan_structured_output
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, TimedOut, Unsupported
 from dragoman.http import HttpRequest, HttpResponse

@@ -12,6 +12,7 @@ from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Compute, Emit, Exchange, Now, Open, Plan, Read, Send
 from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
 from dragoman.errors import (
+    Blocked,
     ConnectTimeout,
     DragomanError,
     EmptyResponse,
@@ -47,6 +48,7 @@ class Completed(msgspec.Struct, frozen=True):
     """Seconds until the response was complete or, if streamed, until its first event."""
     ended_at: float
     """The moment at which it was complete."""
+    head: Head | None = None
 
 
 def exchange(
@@ -76,12 +78,14 @@ def exchange(
             if len(http_response.body) <= HEAVY_BODY
             else (yield Compute(lambda _: decode_answer(http_response, request, target, client, decoder)))
         )
+        if call.blocked_is_error:
+            check_blocked(response)
     except DragomanError as error:
         add_provider_headers(error, http_response)
         raise
     ended_at: float = yield Now()
     response = _served(response, http, target, http_response)
-    return Completed(response, ended_at - began, ended_at)
+    return Completed(response, ended_at - began, ended_at, http_response)
 
 
 def _served(response: Response, http: HttpRequest, target: Target, head: Head) -> Response:
@@ -91,7 +95,13 @@ def _served(response: Response, http: HttpRequest, target: Target, head: Head) -
         response,
         target=target.name,
         notices=tuple(dict.fromkeys(http.notices + response.notices)),
-        cost=cost_of(target.provider, target.model, response.usage, response.service_tier, base_url=target.base_url),
+        cost=cost_of(
+            target.price_name or target.provider,
+            target.model,
+            response.usage,
+            response.service_tier,
+            base_url=target.base_url,
+        ),
         request_id=request_id,
         rate_limits=rate_limits,
     )
@@ -152,6 +162,13 @@ def add_provider_headers(error: DragomanError, head: Head, /) -> None:
     error.annotate(request_id=request_id)
     if rate_limits:
         error.annotate(rate_limits=rate_limits)
+
+
+def check_blocked(response: Response, /) -> None:
+    """Raise Blocked if a content filter ended an answer, so that another target can be tried."""
+    if response.finish.reason == "blocked":
+        raw = response.finish.raw or response.finish.reason
+        raise Blocked(f"a content filter ended the answer (finish: {raw})", usage=response.usage)
 
 
 def _empty(response: Response) -> EmptyResponse:
@@ -246,8 +263,10 @@ class _StreamedExchange:
         if not self._has_emitted:
             if is_empty_response(response, self._request):
                 raise _empty(response)
+            if self._call.blocked_is_error:
+                check_blocked(response)
             yield Emit([*preface, *self._events], self._name, self._http.notices)
-        return Completed(response, now - began if latency is None else latency, now)
+        return Completed(response, now - began if latency is None else latency, now, answer.head)
 
     @property
     def _is_finished(self) -> bool:

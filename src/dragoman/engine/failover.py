@@ -6,63 +6,49 @@ left, the call uses it: health chooses between targets and never makes a call fa
 to a target that is down. Every try is recorded as an `Attempt`, on the response and on the error that ends the chain.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
-from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perform
+from dragoman.engine.effects import Now, Observe, Plan, Random, Sleep
+from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
+from dragoman.engine.load import LimitState, Loads
 from dragoman.engine.plain_call import is_plain, plain_call
+from dragoman.engine.routing import IN_ORDER, error_kind, order_targets
 from dragoman.errors import (
+    AuthFailed,
     DragomanError,
     Interrupted,
-    ProviderError,
     RateLimited,
     SetupError,
     TimedOut,
     Unsupported,
-    redact,
 )
 from dragoman.events import Restarted
 from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.connection import ConnectionOptions
+from dragoman.targets.estimates import prompt_tokens, total_tokens
+from dragoman.targets.pools import Affinity, DeploymentPool, ErrorKind, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
 
-Order: TypeAlias = Literal["in_order", "weighted", "fastest"]
 WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
-_MIN_COST = 1e-9
-"""The cost of a target that is free."""
 MAX_TRIAL_WAIT = 1.0
 """Seconds that a request waits for the result of the trial of another request."""
 TRIAL_CHECK = 0.05
 """Seconds from one look at a trial to the next."""
-
-
-class ErrorPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
-    """What happens after an error."""
-
-    retry: bool
-    """Whether to try the same target again."""
-    fail_over: bool
-    """Whether to try the next target."""
-    count_failure: bool
-    """Whether it counts against the target's health."""
-
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
 
 class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
@@ -91,8 +77,15 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     classify: Callable[[DragomanError], ErrorPolicy | None] | None = None
     """Returns the policy of an error; None for the default policy."""
     order: Order = "in_order"
+    """The order of the targets; pools have their own."""
     costs: Mapping[str, Amount] = {}
-    """Relative costs by target, for `weighted`: a target of twice the cost comes first half as often."""
+    """Relative costs by target, for `weighted` and `cheapest`: a target of twice the cost comes first half as often."""
+    weights: Mapping[str, Amount] = {}
+    """By target, for all orders that share requests: a target of weight 2 comes first twice as often."""
+    affinity: Affinity = "none"
+    """What requests have in common that go to the same target, whose prompt cache then helps."""
+    fallbacks: Mapping[ErrorKind, Any] = {}
+    """By kind of error: the spec to continue with, such as a model with a larger context."""
     timeouts: Timeouts = Timeouts()
     fetch_images: bool = False
     """Whether to fetch images by URL for a target that cannot: https and public addresses only."""
@@ -103,6 +96,13 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
 
     def __post_init__(self) -> None:
         check_struct(self, SetupError)
+        if self.fallbacks:
+            check_fallbacks(self.fallbacks)
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether there is more to choose than the next target."""
+        return self.order != "in_order" or self.affinity != "none" or bool(self.fallbacks)
 
 
 class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,62 +111,6 @@ class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     seconds: float
     why: str
-
-
-def error_policy(error: DragomanError, options: ChainOptions, /) -> Plan[ErrorPolicy]:
-    """The policy of an error: that of `classify`, or the default of its class.
-
-    >>> plan = error_policy(TimedOut("slow"), ChainOptions())
-    >>> try:
-    ...     next(plan)
-    ... except StopIteration as stop:
-    ...     print(stop.value.retry)
-    True
-    """
-    if options.classify is not None:
-        policy = yield from _classify(error, options.classify)
-        if policy is not None:
-            return policy
-    fail_over = error.fail_over or (options.fail_over_on_permanent and isinstance(error, ProviderError))
-    return ErrorPolicy(retry=error.retry, fail_over=fail_over, count_failure=error.count_failure)
-
-
-def _classify(
-    error: DragomanError, classify: Callable[[DragomanError], ErrorPolicy | None]
-) -> Plan[ErrorPolicy | None]:
-    result = yield from perform(Job(partial(classify, error), is_quick=True))
-    if result.error is not None:
-        reason = f"{type(result.error).__name__}: {result.error}"
-        raise SetupError(redact(f"classify failed for {_describe(error)}: {reason}")) from result.error
-    policy = result.value
-    if policy is None or isinstance(policy, ErrorPolicy):
-        return policy
-    raise SetupError(f"classify must return an ErrorPolicy or None, got {type(policy).__name__}")
-
-
-def weighted_order(
-    targets: Sequence[Target], costs: Mapping[str, float], random_numbers: Iterable[float], /
-) -> list[Target]:
-    """All targets in a random order. A target of twice the cost comes first half as often; the default cost is 1.
-
-    Takes one random number from 0 up to 1 for each target.
-
-    >>> from dragoman.targets.providers import target
-    >>> targets = [target("groq/x"), target("ollama/y")]
-    >>> [target.name for target in weighted_order(targets, {"groq/x": 9.0}, [0.5, 0.5])]
-    ['ollama/y', 'groq/x']
-    """
-    remaining = list(targets)
-    ordered: list[Target] = []
-    for number in random_numbers:
-        weights = [1 / max(costs.get(target.name, 1.0), _MIN_COST) for target in remaining]
-        point = number * sum(weights)
-        index = 0
-        while index < len(remaining) - 1 and point >= weights[index]:
-            point -= weights[index]
-            index += 1
-        ordered.append(remaining.pop(index))
-    return ordered
 
 
 class _Candidate(msgspec.Struct, eq=False):
@@ -181,6 +125,8 @@ class _Candidate(msgspec.Struct, eq=False):
     degrade: bool = False
     """Whether to send it notes instead of the media in tool results."""
     was_skipped: bool = False
+    fallback_of: str | None = None
+    """The target whose error led here."""
 
 
 def run(request: Request, targets: Sequence[Target], health: Health, options: ChainOptions, /) -> Plan[Response]:
@@ -188,9 +134,10 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
 
     If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
     """
-    if request.stream or not targets or options.order != "in_order":
+    if request.stream or not targets or options.is_routed:
         return Chain(request, health, options).run(targets)
-    if not is_plain(request, targets[0], options.timeouts):
+    first = targets[0]
+    if first.pool is not None or first.deployment_limits is not None or not is_plain(request, first, options.timeouts):
         return Chain(request, health, options).run(targets)
     return plain_call(
         request,
@@ -221,6 +168,12 @@ class Chain:
         self._deadline: float | None = None
         self._interrupted: tuple[str, Interrupted] | None = None
         self._media_cache = MediaCache()
+        self._loads: Loads | None = None
+        """How busy the targets are; None if there is nothing to choose or to limit."""
+        self._tokens = 0
+        """Tokens of the request, if a limit counts them."""
+        self._limit_wait: float | None = None
+        """Seconds until the first target that is at its limit may have room again."""
 
     def run(
         self, targets: Sequence[Target], failure: DragomanError | None = None, began: float | None = None, /
@@ -232,8 +185,13 @@ class Chain:
         now: float = (yield Now()) if began is None else began
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        ordered = targets if self._options.order == "in_order" else (yield from self._order(targets))
-        self._candidates = [_Candidate(target, target.name) for target in ordered]
+        if len(targets) > 1 or (targets and targets[0].deployment_limits is not None):
+            self._loads = self._health.loads
+            if any(target.deployment_limits is not None for target in targets):
+                self._tokens = prompt_tokens(self._request)
+            routing = chain_routing(self._options)
+            targets = yield from order_targets(targets, routing, self._request, self._loads, now)
+        self._candidates = [_Candidate(target, target.name) for target in targets]
         if failure is not None:
             response = yield from self._try(self._candidates.pop(0), "healthy", now, failure)
             if response is not None:
@@ -255,29 +213,30 @@ class Chain:
         error = self._final_error(targets, now)
         raise error from error.__cause__
 
-    def _order(self, targets: Sequence[Target]) -> Plan[Sequence[Target]]:
-        if self._options.order == "fastest":
-            # A target without a latency comes first, so that it gets one.
-            return sorted(targets, key=lambda target: self._health.get(target.name).last_latency or 0.0)
-        numbers: list[float] = []
-        for _ in targets:
-            numbers.append((yield Random()))  # noqa: PERF401 - a comprehension cannot yield
-        return weighted_order(targets, self._options.costs, numbers)
-
     # Choosing a target -----------------------------------------------------------------------------------------------
 
     def _first_admitted(self, now: float) -> tuple[int, TargetAdmission | None]:
         """The index of the first target that may be called, and its admission; None if there is none."""
         for index, candidate in enumerate(self._candidates):
+            if self._limit(candidate, now) is not None:
+                continue
             admission = self._health.admit(candidate.name, now)
             if admission is not None:
                 return index, admission
         return len(self._candidates), None
 
     def _last_resort(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
-        """A target on cooldown, that which ends first; None if all are disabled or, for a gateway, down."""
+        """A target on cooldown, that which ends first; None if all are disabled or, for a gateway, down.
+
+        If targets are only at a limit, wait for the first that has room.
+        """
+        if self._loads is not None:
+            index, admission = yield from self._wait_for_room(now)
+            if admission is not None:
+                return index, admission
+            now = yield Now()
         ends = [(self._cooldown_end(candidate.name), index) for index, candidate in enumerate(self._candidates)]
-        indexes = [index for _, index in sorted(ends) if not self._is_disabled(self._candidates[index])]
+        indexes = [index for _, index in sorted(ends) if self._may_be_last(self._candidates[index], now)]
         if self._options.when_all_cooling_down == "shed":
             return (yield from self._shed(indexes, now))
         return (indexes[0], "last_resort") if indexes else (0, None)
@@ -297,11 +256,36 @@ class Chain:
             yield Sleep(TRIAL_CHECK)
             now = yield Now()
 
-    def _is_disabled(self, candidate: _Candidate) -> bool:
-        return self._health.get(candidate.name).is_disabled
+    def _wait_for_room(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
+        """The first healthy target whose limit has room again, if that is soon."""
+        ends_at = now + self._options.max_retry_after_with_fallback
+        while True:
+            healthy = [index for index, each in enumerate(self._candidates) if self._is_available(each.name, now)]
+            limits = [(self._limit(self._candidates[index], now), index) for index in healthy]
+            for limit, index in limits:
+                if limit is None and (admission := self._health.admit(self._candidates[index].name, now)) is not None:
+                    return index, admission
+            waits = [limit.wait for limit, _ in limits if limit is not None]
+            self._limit_wait = min(waits, default=None)
+            if self._limit_wait is None or now + self._limit_wait > min(ends_at, self._deadline or ends_at):
+                return 0, None
+            yield Sleep(self._limit_wait)
+            now = yield Now()
+
+    def _limit(self, candidate: _Candidate, now: float) -> LimitState | None:
+        """The limit that a target is at."""
+        return None if self._loads is None else self._loads.full(candidate.target, now, self._tokens)
+
+    def _may_be_last(self, candidate: _Candidate, now: float) -> bool:
+        """Whether a target may be called if no other is left: not if an operator disabled it, or limited it."""
+        limit = self._limit(candidate, now)
+        return (limit is None or limit.is_reported) and not self._health.get(candidate.name).is_disabled
 
     def _is_another_available(self, now: float) -> bool:
-        return any(self._is_available(candidate.name, now) for candidate in self._candidates)
+        return any(
+            self._is_available(candidate.name, now) and self._limit(candidate, now) is None
+            for candidate in self._candidates
+        )
 
     def _is_available(self, name: str, now: float) -> bool:
         health = self._health.get(name)
@@ -335,13 +319,16 @@ class Chain:
                 try:
                     if failed is not None:
                         raise failed
-                    completed = yield from attempt(self._request, candidate.target, self._call_context(candidate))
+                    completed = yield from self._attempt(candidate, began)
                 except DragomanError as error:
                     self.current_target = None
                     if candidate.degrade and isinstance(error, Unsupported):
                         return None  # the first attempt has recorded the same error
                     backoff = yield from self._handle_error(candidate, error, began, admission)
                 else:
+                    if completed is None:
+                        self._candidates.append(candidate)
+                        return None
                     response = self._complete(name, completed, began)
                     yield Observe(self._attempts[-1])
                     return response
@@ -357,9 +344,31 @@ class Chain:
             if isinstance(admission, TrialLease):
                 self._health.release_trial(name, admission)
 
+    def _attempt(self, candidate: _Candidate, began: float) -> Plan[Completed | None]:
+        """One attempt, counted as a request in progress; None if another request took the last room in a limit."""
+        loads, target = self._loads, candidate.target
+        if loads is None:
+            return (yield from attempt(self._request, target, self._call_context(candidate)))
+        slot = loads.start(target, began, self._tokens)
+        if slot is None:
+            return None
+        used: int | None = None
+        now = began
+        try:
+            completed = yield from attempt(self._request, target, self._call_context(candidate))
+            now, used = completed.ended_at, total_tokens(completed.response.usage)
+            if completed.head is not None:
+                loads.learn(slot, completed.head, now)
+            loads.record_latency(target.name, now, completed.latency, stream=self._request.stream)
+            return completed
+        finally:
+            loads.end(slot, now, tokens=used)
+
     def _must_leave(self, candidate: _Candidate, admission: TargetAdmission, now: float) -> bool:
         """Whether another call or an operator has put the target on cooldown during the wait."""
         health = self._health.get(candidate.name)
+        if self._limit(candidate, now) is not None:
+            return True
         if health.is_healthy:
             return False
         return health.is_disabled or (admission == "healthy" and self._is_another_available(now))
@@ -378,6 +387,7 @@ class Chain:
             call_deltas=self._options.call_deltas,
             restarted=restarted,
             adapt=self._adapt,
+            blocked_is_error="content_filter" in self._fallbacks(candidate),
         )
 
     def _complete(self, name: str, completed: Completed, began: float) -> Response:
@@ -393,13 +403,15 @@ class Chain:
         """Record an error. Seconds until the retry, or None to try the next target; raises if the call must end."""
         now: float = yield Now()
         policy = yield from error_policy(error, self._options)
-        name, reason, cooldown_before = candidate.name, _describe(error), self._health.get(candidate.name).until
+        name, reason, cooldown_before = candidate.name, describe(error), self._health.get(candidate.name).until
         may_retry = policy.retry and candidate.retries < self._options.retries
         is_another_available = policy.fail_over and self._is_another_available(now)
-        is_cooling_down = policy.count_failure and self._health.record_failure(
-            name, now, reason, admission, began=began
-        )
-        may_stay = may_retry and not (is_cooling_down and is_another_available)
+        pool = candidate.target.pool
+        # A key that is refused concerns one deployment of a pool; the others need not pay for it each time.
+        count_failure = policy.count_failure or (pool is not None and isinstance(error, AuthFailed))
+        is_cooling_down = count_failure and self._health.record_failure(name, now, reason, admission, began=began)
+        may_leave = is_cooling_down or (pool is not None and any(each.target.pool is pool for each in self._candidates))
+        may_stay = may_retry and not (may_leave and is_another_available)
         wait = None if error.retry_after is None else min(MAX_WAIT, error.retry_after)
         if (
             wait is not None
@@ -418,10 +430,29 @@ class Chain:
             wait = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(candidate.retries, 10))
         if may_stay and wait is not None and self._is_in_time(now + wait):
             return wait
-        if not policy.fail_over:
+        if not self._add_fallbacks(candidate, error) and not policy.fail_over:
             raise self._with_attempts(error)
         self._try_later(candidate, error, may_retry=may_retry and is_another_available)
         return None
+
+    def _fallbacks(self, candidate: _Candidate) -> Fallbacks:
+        pool = candidate.target.pool
+        return self._options.fallbacks if pool is None or not pool.fallbacks else pool.fallbacks
+
+    def _add_fallbacks(self, candidate: _Candidate, error: DragomanError) -> bool:
+        """Put the targets for this kind of error first; False if there are none. A fallback has no fallback itself."""
+        fallbacks = self._fallbacks(candidate)
+        if not fallbacks or candidate.fallback_of is not None:
+            return False
+        kind = error_kind(error, fallbacks)
+        if kind is None:
+            return False
+        known = {candidate.name, *(attempt.target for attempt in self._attempts)}
+        found: Sequence[Target] = fallbacks[kind]()
+        new = [_Candidate(each, each.name, fallback_of=candidate.name) for each in found if each.name not in known]
+        names = {each.name for each in new}
+        self._candidates[:] = [*new, *(each for each in self._candidates if each.name not in names)]
+        return bool(new)
 
     def _try_later(self, candidate: _Candidate, error: DragomanError, *, may_retry: bool) -> None:
         """Put a target at the end of the chain again, if it may then answer."""
@@ -462,12 +493,16 @@ class Chain:
         if last is not None and len(targets) == 1:
             return self._with_attempts(last.annotate(usage=total_usage(self._errors)))
         kind = RateLimited if last is None and targets and all(map(self._is_rate_limited, targets)) else None
+        if last is None and self._limit_wait is not None:
+            kind = RateLimited
         error = exhausted(self._errors, self._attempts, retry_after=self._retry_after(targets, now), kind=kind)
         error.__cause__ = last
         return error
 
     def _retry_after(self, targets: Sequence[Target], now: float) -> float | None:
         """Seconds until the first cooldown ends if all targets have one; otherwise the shortest Retry-After."""
+        if not self._errors and self._limit_wait is not None:
+            return self._limit_wait
         if targets and all(not self._health.get(target.name).is_healthy for target in targets):
             return min(self._seconds_left(target, now) for target in targets)
         return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
@@ -495,6 +530,9 @@ class Chain:
                 continue
             candidate.was_skipped = True
             health = self._health.get(candidate.name)
+            if (limit := self._limit(candidate, now)) is not None and health.is_healthy:
+                yield from self._record(Attempt(target=candidate.name, outcome="skipped", error=limit.reason))
+                continue
             remaining = max(0.0, (health.until or now) - now)
             state = "being tried" if health.state == "trial" else f"on cooldown for {remaining:.1f} s more"
             reason = f"{state}: {health.reason}"
@@ -505,7 +543,7 @@ class Chain:
     ) -> Plan[None]:
         self._errors.append(error)
         usage = error.usage or UNKNOWN_USAGE
-        reason = _describe(error)
+        reason = describe(error)
         yield from self._record(Attempt(target=name, outcome="failed", error=reason, duration=duration, usage=usage))
         until = self._health.get(name).until
         if until is not None and until != cooldown_before:
@@ -518,5 +556,14 @@ class Chain:
         return error.annotate(attempts=attempts)
 
 
-def _describe(error: DragomanError) -> str:
-    return f"{type(error).__name__}: {error.message}"
+def chain_routing(options: ChainOptions, /) -> DeploymentPool:
+    """The order of targets outside of pools.
+
+    >>> chain_routing(ChainOptions(order="fastest")).order
+    'fastest'
+    """
+    if options.order == "in_order" and options.affinity == "none":
+        return IN_ORDER
+    return DeploymentPool(
+        name="", order=options.order, weights=options.weights, costs=options.costs, affinity=options.affinity
+    )

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.engine.load import Loads
 from dragoman.targets.health_policy import HealthPolicy
 
 State: TypeAlias = Literal["healthy", "cooldown", "trial"]
@@ -148,6 +149,8 @@ class Health:
         self.policy = policy or HealthPolicy()
         self._clock = clock
         self._store = store or LocalHealthStore(lock)
+        self.loads = Loads(lock)
+        """How busy the targets are."""
 
     # For chains -------------------------------------------------------------------------------------------------------
 

@@ -87,7 +87,11 @@ def plain_call(
             request_id=request_id,
             rate_limits=rate_limits,
             cost=cost_of(
-                target.provider, target.model, response.usage, response.service_tier, base_url=target.base_url
+                target.price_name or target.provider,
+                target.model,
+                response.usage,
+                response.service_tier,
+                base_url=target.base_url,
             ),
         )
     if head is not None:

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.engine.failover import ChainOptions, Order
+from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ModelNotFound
 from dragoman.gateway.errors import NoModelNamed
 from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
 from dragoman.targets.config import find_alias
 from dragoman.targets.dsn import did_you_mean
+from dragoman.targets.pools import Order
 from dragoman.targets.target import Target
 from dragoman.types import ModelInfo, Notice
 

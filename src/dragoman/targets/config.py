@@ -1,4 +1,4 @@
-"""The tables [providers], [aliases], [capabilities] and [health] of a dragoman.toml, and the checks of their values.
+"""The library's tables of a dragoman.toml: [providers], [pools], [aliases], [capabilities], [health], and their checks.
 
 `read_config` collects every problem of a config and raises them together. The functions that check one value are also
 used by `Registry.add_provider`, `alias` and `set_capabilities`. Errors never show a value that may be a key.
@@ -16,13 +16,14 @@ from dragoman.errors import SetupError, explain_validation, redact
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import override
+from dragoman.targets.pools import DeploymentLimits, DeploymentPool, make_pool
 from dragoman.targets.provider import Provider, clean_key, with_default_path, without_credentials
 from dragoman.targets.providers import OTHER_NAMES, with_other_names
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
 from dragoman.types.checks import is_mapping, is_text, is_writable, naming, shown
 
-TABLES = ("providers", "aliases", "capabilities", "health")
+TABLES = ("providers", "pools", "aliases", "capabilities", "health")
 RENAMED = {
     "advance_on_permanent": "fail_over_on_permanent",
     "limits": "capabilities",
@@ -38,6 +39,7 @@ RENAMED = {
 _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _FIELDS = (*Provider.__struct_fields__, "like")
+_POOL_FIELDS = (*(name for name in DeploymentPool.__struct_fields__ if name != "name"), "api_keys", "like")
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
@@ -63,6 +65,7 @@ class LibraryConfig(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, ModelFacts]
     health: HealthPolicy | None = None
     """None if there is no table [health]."""
+    pools: dict[str, DeploymentPool] = {}
 
 
 # Values ---------------------------------------------------------------------------------------------------------------
@@ -96,6 +99,10 @@ def make_provider(
     with naming("quirks"):
         quirks = _table_of("quirks", own.pop("quirks", {}))
         _refuse_unknown("quirk", quirks, Quirks.__struct_fields__)
+    if own.get("deployment_limits") is not None:
+        with naming("deployment_limits"):
+            own["deployment_limits"] = _table_of("deployment_limits", own["deployment_limits"])
+            _refuse_unknown("limit", own["deployment_limits"], DeploymentLimits.__struct_fields__)
     try:
         provider = msgspec.convert({**base, **own}, Provider)
         provider = msgspec.structs.replace(
@@ -118,11 +125,20 @@ def _own_like(fields: Mapping[str, Any], known: Mapping[str, Provider]) -> str |
 def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
     """The fields to start from: those of a record, without its credentials if the new provider is another server."""
     name = own.get("name", record.name)
-    family = record.family if name == record.name else record.family or record.name
-    is_other_server = name != record.name and "base_url" in own
+    is_new = name != record.name
+    family = record.family or record.name if is_new else record.family
+    price_name = record.price_name or record.name if is_new else record.price_name
+    is_other_server = is_new and "base_url" in own
     start = without_credentials(record) if is_other_server else record
     base: dict[str, Any] = msgspec.to_builtins(
-        msgspec.structs.replace(start, family=family, http_client=None, credential=None)
+        msgspec.structs.replace(
+            start,
+            family=family,
+            price_name=price_name,
+            http_client=None,
+            credential=None,
+            deployment_limits=None if is_new else record.deployment_limits,
+        )
     )
     base |= {"http_client": start.http_client, "credential": None if own.get("api_key") else start.credential}
     if own.get("base_url"):
@@ -133,7 +149,7 @@ def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table_of(name: str, value: Any) -> dict[str, Any]:
-    table: Any = msgspec.to_builtins(value) if isinstance(value, Capabilities | Quirks) else value
+    table: Any = msgspec.to_builtins(value) if isinstance(value, Capabilities | Quirks | DeploymentLimits) else value
     if not is_object(table) or not all(isinstance(key, str) for key in list[Any](table)):
         raise SetupError(_not_a_table(name, value), param=name or None)
     return table
@@ -318,8 +334,10 @@ def read_config(
         if not is_object(table):
             problems.append(_not_a_table(name, table))
             tables[name] = {}
+    pools, accounts = _read_pools(tables.get("pools", {}), problems)
     result = LibraryConfig(
-        providers=_read_providers(tables.get("providers", {}), known, problems),
+        providers=_read_providers({**tables.get("providers", {}), **accounts}, known, problems),
+        pools=pools,
         aliases=_read_aliases(tables.get("aliases", {}), aliases or {}, problems),
         facts=_read_facts(tables.get("capabilities", {}), problems),
         health=_read_health(tables["health"], problems) if "health" in tables else None,
@@ -436,6 +454,31 @@ def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], proble
             except SetupError as error:
                 problems.append(f"providers.{name}: {error}")
     return providers
+
+
+def _read_pools(
+    table: dict[str, Any], problems: list[str]
+) -> tuple[dict[str, DeploymentPool], dict[str, dict[str, Any]]]:
+    """The pools, and the tables of the providers that their keys define."""
+    pools: dict[str, DeploymentPool] = {}
+    accounts: dict[str, dict[str, Any]] = {}
+    for name, value in table.items():
+        try:
+            fields = _table_of("", value)
+            _refuse_unknown("pool field", fields, _POOL_FIELDS)
+            pools[name], own = make_pool(name, fields)
+            accounts |= own
+        except SetupError as error:
+            problems.append(f"pools.{name}: {error}")
+    return pools, accounts
+
+
+def check_pool_fields(fields: Mapping[str, Any], /) -> None:
+    """Refuse a name that is not a field of a pool.
+
+    >>> check_pool_fields({"order": "fastest"})
+    """
+    _refuse_unknown("pool field", fields, _POOL_FIELDS)
 
 
 def _waits(name: str, fields: Any, remaining: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import SetupError
 from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
+from dragoman.targets.pools import DeploymentLimits
 from dragoman.targets.target import Capabilities, Hosting, Identity, Quirks, Target
 from dragoman.types.checks import is_encodable, is_mapping, is_text, shown
 from dragoman.types.fields import check_struct
@@ -62,6 +63,10 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     """An httpx client or a Transport for its requests; None is the registry's."""
     credential: object = None
     """A function that returns the key, or a `Credential`; it comes before `api_key` and the environment."""
+    price_name: str | None = None
+    """The provider whose prices hold; None is its own."""
+    deployment_limits: DeploymentLimits | None = None
+    """What each of its models may get from this process, so that the provider need not refuse requests."""
 
     def __post_init__(self) -> None:
         check_struct(self, SetupError)
@@ -98,6 +103,8 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
             quirks=self.quirks,
             http_client=self.http_client,
             credential=self.credential,
+            deployment_limits=self.deployment_limits,
+            price_name=self.price_name,
         )
 
     def _base_url(self, env: Mapping[str, str]) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from dragoman.types.checks import is_mapping, wrong_value
+
 
 class ReadEnv(Mapping[str, str]):
     """An environment that notes which variables were read, and what they were."""
@@ -24,3 +26,12 @@ class ReadEnv(Mapping[str, str]):
 
     def __bool__(self) -> bool:
         return True  # also if it is empty: it may not stay so
+
+
+def check_env(env: object, /) -> None:
+    """Refuse what is not a dict of environment variables.
+
+    >>> check_env({"LANG": "C"})
+    """
+    if not is_mapping(env) or not all(isinstance(name, str) for name in env):
+        raise wrong_value("env", "a dict of environment variables", env)

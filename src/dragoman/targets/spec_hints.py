@@ -1,10 +1,11 @@
 """What to write instead of a spec that names no target: the exact spec, or a few to choose from."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.model_families import any_host_of, maker_of
+from dragoman.targets.provider import Provider
 
 _OTHER_NAMES = {
     "aws_bedrock": "bedrock",
@@ -119,3 +120,18 @@ def _hosts(name: str, ready: Sequence[str], *, has_tag: bool) -> Sequence[str]:
         if fnmatchcase(name.lower(), pattern):
             return hosts
     return [*ready, host or "openai", "ollama"]
+
+
+def providers_with_key(providers: Mapping[str, Provider], env: Mapping[str, str], /) -> list[str]:
+    """The providers whose key is in the environment, one for each key.
+
+    >>> from dragoman.targets.providers import PROVIDERS
+    >>> providers_with_key(PROVIDERS, {"GROQ_API_KEY": "k"})
+    ['groq']
+    """
+    found: dict[str, str] = {}
+    for name, provider in providers.items():
+        for variable in provider.key_names:
+            if env.get(variable):
+                found.setdefault(variable, name)
+    return [*found.values()]

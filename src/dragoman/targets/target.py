@@ -10,6 +10,7 @@ import msgspec
 
 from dragoman.errors import SetupError
 from dragoman.http import split_base_url
+from dragoman.targets.pools import DeploymentLimits, DeploymentPool
 from dragoman.types import Effort
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
@@ -249,6 +250,12 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The transport for its requests; None is the driver's own."""
     credential: Any = None
     """A `Credential` that signs the requests, instead of `api_key`."""
+    deployment_limits: DeploymentLimits | None = None
+    """What it may get from this process."""
+    pool: DeploymentPool | None = None
+    """The pool that it is a deployment of, in this chain."""
+    price_name: str | None = None
+    """The provider whose prices hold; None is its own."""
 
     def __post_init__(self) -> None:
         check_struct(self, SetupError)

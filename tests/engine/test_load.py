@@ -1,0 +1,154 @@
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.engine.load import LATENCY_TTL, MAX_TARGETS, Loads, Slot, Window
+from dragoman.http import Head
+from dragoman.targets.pools import DeploymentLimits
+from dragoman.targets.target import Target
+from tests.support.plans import target
+
+
+def limited(**limits: int) -> Target:
+    return target("aa/m", deployment_limits=DeploymentLimits(**limits))
+
+
+def start(loads: Loads, to: Target, now: float = 0.0, tokens: int = 0) -> Slot:
+    slot = loads.start(to, now, tokens)
+    assert slot is not None
+    return slot
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 5)), max_size=60), st.integers(5, 20))
+def test_no_period_of_a_minute_has_more_than_the_limit(steps: list[tuple[float, int]], limit: int) -> None:
+    window, now = Window(), 0.0
+    used: deque[tuple[float, int]] = deque()
+    for pause, amount in steps:
+        now += pause
+        wait = window.wait(now, amount, limit)
+        now += wait
+        assert window.wait(now, amount, limit) == 0.0
+        window.add(now, amount)
+        used.append((now, amount))
+        assert sum(size for moment, size in used if moment > now - 60.0) <= limit
+
+
+def test_a_request_that_is_larger_than_the_limit_may_start_alone() -> None:
+    assert Window().wait(0.0, 100, 5) == 0.0
+
+
+def test_requests_in_progress_are_counted_and_limited() -> None:
+    loads, to = Loads(), limited(concurrent=2)
+    first, _ = start(loads, to), start(loads, to)
+    assert loads.in_progress("aa/m") == 2
+    assert loads.start(to, 0.0, 0) is None
+    full = loads.full(to, 0.0, 0)
+    assert full is not None
+    assert full.reason == "it has 2 requests in progress, which is its limit"
+    loads.end(first, 1.0)
+    assert loads.full(to, 1.0, 0) is None
+
+
+def test_processes_share_a_limit() -> None:
+    loads, to = Loads(), limited(concurrent=5)
+    loads.processes = 4
+    start(loads, to)
+    assert loads.full(to, 0.0, 0) is not None
+
+
+def test_a_limit_per_minute_says_how_long_it_is_used_up() -> None:
+    loads, to = Loads(), limited(requests_per_minute=1)
+    start(loads, to, 10.0)
+    full = loads.full(to, 20.0, 0)
+    assert full is not None
+    assert (full.wait, full.is_reported) == (51.0, False)
+    assert full.reason == "its limit of 1 requests per minute is used up for 51.0 s more"
+    assert loads.full(to, 71.0, 0) is None
+
+
+def test_tokens_are_corrected_when_the_usage_is_known() -> None:
+    loads, to = Loads(), limited(tokens_per_minute=100)
+    slot = start(loads, to, 0.0, 60)
+    assert loads.full(to, 0.0, 50) is not None
+    loads.end(slot, 1.0, tokens=20)
+    assert loads.full(to, 1.0, 50) is None
+    assert loads.full(to, 1.0, 90) is not None
+
+
+HEADERS = {
+    "x-ratelimit-remaining-requests": "1",
+    "x-ratelimit-reset-requests": "6s",
+    "x-ratelimit-limit-requests": "100",
+}
+
+
+def test_limits_are_learnt_from_headers() -> None:
+    loads, to = Loads(), target("aa/m")
+    loads.learn(start(loads, to), Head(status=200, headers=HEADERS), 10.0)
+    assert loads.full(to, 10.0, 0) is None
+    start(loads, to, 11.0)
+    full = loads.full(to, 12.0, 0)
+    assert full is not None
+    assert (full.wait, full.is_reported) == (4.0, True)
+    assert loads.full(to, 16.0, 0) is None
+
+
+def test_requests_that_started_later_are_not_counted_by_the_provider() -> None:
+    loads, to = Loads(), target("aa/m")
+    slot = start(loads, to)
+    start(loads, to)
+    loads.learn(slot, Head(status=200, headers=HEADERS), 1.0)
+    assert loads.full(to, 1.0, 0) is not None
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        (
+            {
+                "Date": "Wed, 18 Nov 2026 10:00:00 GMT",
+                "anthropic-ratelimit-tokens-remaining": "0",
+                "anthropic-ratelimit-tokens-reset": "2026-11-18T10:00:30Z",
+            },
+            30.0,
+        ),
+        ({"x-ratelimit-remaining-tokens": "0"}, 60.0),
+        ({"x-ratelimit-remaining-tokens-minute": "0", "x-ratelimit-reset-tokens-minute": "12.5"}, 12.5),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, 7.0),
+    ],
+)
+def test_the_forms_of_several_providers_are_read(headers: dict[str, str], wait: float) -> None:
+    loads, to = Loads(), target("aa/m")
+    loads.learn(start(loads, to), Head(status=200, headers=headers), 0.0)
+    full = loads.full(to, 0.0, 10)
+    assert full is not None
+    assert full.wait == wait
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-ratelimit-remaining-requests": "many"}, {"remaining": "0"}])
+def test_other_headers_are_ignored(headers: dict[str, str]) -> None:
+    loads, to = Loads(), target("aa/m")
+    loads.learn(start(loads, to), Head(status=200, headers=headers), 0.0)
+    assert loads.full(to, 0.0, 10) is None
+
+
+def test_the_latency_is_the_median_of_the_recent_answers() -> None:
+    loads = Loads()
+    for moment, seconds in ((0.0, 9.0), (50.0, 1.0), (60.0, 3.0), (61.0, 2.0)):
+        loads.record_latency("aa/m", moment, seconds, stream=True)
+    assert loads.latency("aa/m", 61.0, stream=True) == 2.0
+    assert loads.latency("aa/m", 61.0, stream=False) is None
+    assert loads.latency("aa/m", 61.0 + LATENCY_TTL, stream=True) is None
+    assert loads.latency("bb/m", 0.0, stream=True) is None
+
+
+def test_the_number_of_targets_is_bounded() -> None:
+    loads = Loads()
+    busy = start(loads, target("busy/m"))
+    for number in range(MAX_TARGETS + 5):
+        loads.end(start(loads, target(f"aa/{number}")), 0.0)
+    assert loads.in_progress("busy/m") == 1
+    loads.end(busy, 0.0)
+    assert len(loads._targets) <= MAX_TARGETS
