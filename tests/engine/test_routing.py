@@ -39,7 +39,8 @@ def pool(*names: str, order: Order = "least_busy", **fields: Any) -> list[Target
 def ordered(
     targets: list[Target], *, request: Request = ASK, loads: Loads | None = None, dice: float = 0.0, **options: Any
 ) -> list[str]:
-    chain = DeploymentPool(name="", **{"order": "in_order", **options})
+    fields: dict[str, Any] = {"order": "in_order", **options}
+    chain = DeploymentPool(name="", **fields)
     world = World(dice=dice)
     return [each.name for each in world.run(order_targets(targets, chain, request, loads or Loads(), 100.0))]
 
