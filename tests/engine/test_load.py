@@ -151,4 +151,4 @@ def test_the_number_of_targets_is_bounded() -> None:
         loads.end(start(loads, target(f"aa/{number}")), 0.0)
     assert loads.in_progress("busy/m") == 1
     loads.end(busy, 0.0)
-    assert len(loads._targets) <= MAX_TARGETS
+    assert len(loads.snapshot()) <= MAX_TARGETS

@@ -24,7 +24,7 @@ CHAT = replace(target("aa/m"), wire="openai_chat")
 _BLOCKED = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "content_filter"}]
 }
-_BLOCKED_CHUNK = {"choices": [{"index": 0, "delta": {}, "finish_reason": "content_filter"}]}
+_BLOCKED_CHUNK: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "content_filter"}]}
 BLOCKED = {
     False: Status(200, json.dumps(_BLOCKED).encode()),
     True: Status(200, f"data: {json.dumps(_BLOCKED_CHUNK)}\n\ndata: [DONE]\n\n".encode()),

@@ -234,6 +234,11 @@ class Loads:
         load = self._targets.get(name)
         return 0 if load is None else load.in_progress
 
+    def snapshot(self) -> dict[str, int]:
+        """The targets whose load is known, and how many requests each works on."""
+        with self._lock:
+            return {name: load.in_progress for name, load in self._targets.items()}
+
     def _load(self, name: str) -> TargetLoad:
         load = self._targets.get(name)
         if load is None:
