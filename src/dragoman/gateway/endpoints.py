@@ -18,6 +18,7 @@ from dragoman.wires.base import Wire
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
     CancelResponse,
+    ChatQuery,
     CountTokens,
     DropResponse,
     Embed,
@@ -73,6 +74,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             return await runtime.item_lists.run(context.owner, endpoint_request)
         case FileQuery():
             return await runtime.files.run(context.owner, endpoint_request)
+        case ChatQuery():
+            return await runtime.chats.run(context.owner, endpoint_request)
         case StaticDocument():
             return None
 

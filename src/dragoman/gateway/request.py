@@ -40,7 +40,7 @@ from dragoman.types import Finish, JsonObject, Message, Notice, Request, Respons
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON
-from dragoman.wires.common.server_endpoints import StoredConversations, StoredResponse, StoredResponseQuery
+from dragoman.wires.common.server_endpoints import StoredChats, StoredConversations, StoredResponse, StoredResponseQuery
 from dragoman.wires.native.schema import NAME as NATIVE
 
 MAX_ID = 128
@@ -63,6 +63,7 @@ class RequestContext:
         "_chain",
         "_own_items",
         "_stored",
+        "_stores_chat",
         "_tags",
         "choice",
         "conversation",
@@ -119,6 +120,8 @@ class RequestContext:
         self.is_stored = False
         """Whether `store_conversation` has something to store."""
         self._stored = NOT_STORED
+        self._stores_chat = False
+        """Whether the client wants the chat completion stored."""
         self._own_items: list[JsonObject] = []
         """The items of the request itself, if it continues a list of items."""
         self._tags: RequestTags | None = None
@@ -174,12 +177,15 @@ class RequestContext:
             request = self.tool_ids.to_provider(request)
         if wire.stored_conversations is not None:
             request = await self.load_stored(request)
+        if request.extra and wire.stored_chats is not None and (chat := wire.stored_chats.split(request)) is not None:
+            request, self._stores_chat = chat, True
+            self.response_id = wire.stored_chats.PREFIX + secrets.token_hex(24)
         self.request = request
         if any(message.role == "assistant" for message in request.messages):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         is_listed = self._stored.item_list is not None
         is_kept = self._stored.store or self.recent is not None
-        self.is_stored = self.conversation_id is not None or is_kept or is_listed
+        self.is_stored = self.conversation_id is not None or is_kept or is_listed or self._stores_chat
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
         """The tier never goes down, and the target of the conversation comes first."""
@@ -327,7 +333,19 @@ class RequestContext:
                 notices += (Notice(kind="dropped", what="conversation_id", why=why),)
         if stored_conversations is not None and response.id is not None:
             notices += await self._store_response(stored_conversations, response, response.id)
+        if self._stores_chat:
+            notices += await self._store_chat(response)
         return notices
+
+    async def _store_chat(self, response: Response) -> tuple[Notice, ...]:
+        wire = cast("Wire", self.wire)
+        answer = wire.server.encode_body(response, self.request).body
+        hooks, id, created = cast("StoredChats", wire.stored_chats), response.id or "", response.created or 0
+        try:
+            await self.runtime.chats.save(self.owner, hooks.record(id, self.model, created, self.http.body, answer))
+        except StoreDown:
+            return (Notice(kind="dropped", what="store", why=f"{NOT_STORED_REASON}the store is down"),)
+        return ()
 
     async def _store_response(self, hooks: StoredConversations, response: Response, id: str) -> tuple[Notice, ...]:
         runtime, query, stored = self.runtime, self._stored, hooks.record(self.request, response)

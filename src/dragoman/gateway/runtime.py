@@ -23,6 +23,7 @@ from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reasoning.vault import ReasoningVault
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.stored_chats import ChatStore
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
 
@@ -71,6 +72,7 @@ class Runtime:
         self.conversations = ConversationStore(self.store)
         self.responses = ResponseStore(self.store)
         self.item_lists = ItemListStore(self.store)
+        self.chats = ChatStore(self.store)
         self.files = FileStore(self.store, max_bytes=config.gateway.max_file_storage)
         self.reasoning = self._vault(previous, process_secret)
         self.keys = Keys(config.keys, config.teams)

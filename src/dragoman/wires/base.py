@@ -39,7 +39,7 @@ from dragoman.types import (
 )
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, StoredConversations
+from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, StoredChats, StoredConversations
 
 
 class StreamDecoder(Protocol):
@@ -253,6 +253,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The same, and stored responses, for clients of the gateway."""
     stored_conversations: StoredConversations | None = None
     """How requests continue from a stored response; None if the protocol has no stored responses."""
+    stored_chats: StoredChats | None = None
+    """How requests ask for a stored chat; None if the protocol has none."""
     compaction: CompactionHooks | None = None
     """How clients ask for a conversation to be compacted; None if the protocol has no compaction."""
     background: BackgroundHooks | None = None

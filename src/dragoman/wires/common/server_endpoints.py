@@ -165,6 +165,37 @@ class FileQuery(msgspec.Struct, frozen=True):
     """What `encode` needs to know."""
 
 
+class StoredChat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A chat completion that a server stores: the answer and the messages of its request, as they were on the wire."""
+
+    id: str
+    model: str
+    created: int
+    completion: JsonObject
+    messages: list[JsonObject] = []
+    metadata: dict[str, str] = {}
+
+
+class ChatPage(msgspec.Struct, frozen=True):
+    """A part of a list of stored chats."""
+
+    chats: tuple[StoredChat, ...]
+    has_more: bool = False
+
+
+class ChatQuery(msgspec.Struct, frozen=True):
+    """List, read, change or delete stored chats. The result of `list` is a `ChatPage`, of others a `StoredChat`."""
+
+    action: Literal["list", "fetch", "update", "drop"]
+    id: str = ""
+    metadata: dict[str, str] = {}
+    """The new metadata, or those that a listed chat must have."""
+    model: str | None = None
+    after: str = ""
+    limit: int = 20
+    is_newest_first: bool = False
+
+
 class StaticDocument(msgspec.Struct, frozen=True):
     """Return a document that never changes, such as a version or an API description. The result is None."""
 
@@ -196,6 +227,7 @@ EndpointRequest: TypeAlias = (
     | DropResponse
     | ItemListQuery
     | FileQuery
+    | ChatQuery
     | StaticDocument
 )
 EndpointResult: TypeAlias = (
@@ -209,6 +241,8 @@ EndpointResult: TypeAlias = (
     | StoredFile
     | tuple[StoredFile, ...]
     | FileContent
+    | StoredChat
+    | ChatPage
     | None
 )
 
@@ -287,6 +321,23 @@ class StoredConversations(Protocol):
 
     def record(self, request: Request, response: Response, /) -> StoredResponse:
         """What to store of the response to a joined request."""
+        ...
+
+
+class StoredChats(Protocol):
+    """How the requests of a dialect ask for a stored chat, and what is stored of it."""
+
+    @property
+    def PREFIX(self) -> str:  # noqa: N802 - a constant
+        """The prefix of the ids of stored chats; the server makes these ids itself."""
+        ...
+
+    def split(self, request: Request, /) -> Request | None:
+        """The request without the field that asks for it; None if the chat is not to be stored."""
+        ...
+
+    def record(self, id: str, model: str, created: int, body: bytes, answer: bytes, /) -> StoredChat:
+        """What to store of a request and its answer, as they were on the wire."""
         ...
 
 

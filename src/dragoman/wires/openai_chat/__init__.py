@@ -11,6 +11,7 @@ from dragoman.wires.openai_chat.plain import decode_plain
 from dragoman.wires.openai_chat.schema import NAME
 from dragoman.wires.openai_chat.server import OpenAIChatServer
 from dragoman.wires.openai_chat.server_endpoints import SERVER_ENDPOINTS
+from dragoman.wires.openai_chat.stored_chats import STORED_CHAT_ENDPOINTS, StoredChatCompletions
 
 WIRE = Wire(
     name=NAME,
@@ -27,5 +28,6 @@ WIRE = Wire(
     server=OpenAIChatServer(),
     other_servers=(OpenAICompletionsServer(),),
     endpoints=ENDPOINTS,
-    server_endpoints=SERVER_ENDPOINTS,
+    server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS),
+    stored_chats=StoredChatCompletions(),
 )

@@ -1,0 +1,84 @@
+"""Chat completions that clients asked to store (`store: true`), by owner and id."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.errors import InvalidRequest
+from dragoman.gateway.conversations import DAY, store_key
+from dragoman.gateway.errors import NotStored
+from dragoman.gateway.id_lists import IdList
+from dragoman.gateway.store import Store
+from dragoman.wires.common.server_endpoints import ChatPage, ChatQuery, StoredChat
+
+MAX_CHATS = 1000
+"""Chats of one owner; a new one replaces the oldest."""
+_decode = msgspec.json.Decoder(StoredChat).decode
+
+
+class ChatStore:
+    """The chats in a store. Each expires after thirty days."""
+
+    def __init__(self, store: Store, /, *, ttl: float = 30 * DAY) -> None:
+        self._store = store
+        self._ttl = ttl
+        self._ids = IdList(store, "chats", limit=MAX_CHATS, ttl=ttl)
+
+    async def save(self, owner: str | None, chat: StoredChat, /) -> None:
+        """Store a chat."""
+        await self._write(owner, chat)
+        for id in await self._ids.add(owner, chat.id):
+            await self._store.delete(store_key("chat", owner, id))
+
+    async def run(self, owner: str | None, query: ChatQuery, /) -> StoredChat | ChatPage:
+        """Do what a client asks for."""
+        match query.action:
+            case "list":
+                return await self._list(owner, query)
+            case "fetch":
+                return await self._load(owner, query.id)
+            case "update":
+                chat = replace(await self._load(owner, query.id), metadata=dict(query.metadata))
+                await self._write(owner, chat)
+                return chat
+            case "drop":
+                chat = await self._load(owner, query.id)
+                await self._store.delete(store_key("chat", owner, query.id))
+                await self._ids.remove(owner, query.id)
+                return chat
+
+    async def _write(self, owner: str | None, chat: StoredChat) -> None:
+        await self._store.write(store_key("chat", owner, chat.id), msgspec.json.encode(chat), ttl=self._ttl)
+
+    async def _load(self, owner: str | None, id: str) -> StoredChat:
+        if (chat := await self._find(owner, id)) is None:
+            raise NotStored(f"no stored chat completion {id[:200]!r}")
+        return chat
+
+    async def _find(self, owner: str | None, id: str) -> StoredChat | None:
+        entry = await self._store.read(store_key("chat", owner, id))
+        return None if entry is None else _decode(entry.value)
+
+    async def _list(self, owner: str | None, query: ChatQuery) -> ChatPage:
+        ids = await self._ids.read(owner)
+        ids = ids if query.is_newest_first else ids[::-1]
+        if query.after:
+            if query.after not in ids:
+                raise InvalidRequest(
+                    f"after must be the id of a chat in the list, got {query.after[:200]!r}", param="after"
+                )
+            ids = ids[ids.index(query.after) + 1 :]
+        found: list[StoredChat] = []
+        for id in ids:
+            chat = await self._find(owner, id)
+            if chat is None or not _matches(chat, query.model, query.metadata):
+                continue
+            if len(found) == query.limit:
+                return ChatPage(tuple(found), has_more=True)
+            found.append(chat)
+        return ChatPage(tuple(found))
+
+
+def _matches(chat: StoredChat, model: str | None, metadata: Mapping[str, str]) -> bool:
+    return (model is None or chat.model == model) and metadata.items() <= chat.metadata.items()
