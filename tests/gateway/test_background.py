@@ -166,12 +166,21 @@ def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, upstream: Faul
         client = connected(alice[0])
         upstream.add(StallAfter(SHOWN, WORDS))
         created = client.responses.create(model="up/m", input="hi", background=True)
+        # Ten streams reach both workers, and each has the same events.
+        streams = [client.responses.retrieve(created.id, stream=True) for _ in range(10)]
+        heads = [[next(stream).to_json() for _ in range(3)] for stream in streams]
+        assert heads == [heads[0]] * 10
+        streams.append(client.responses.retrieve(created.id, stream=True, starting_after=1))
+        assert next(streams[-1]).to_json() == heads[0][2]
         seen = {client.responses.retrieve(created.id).status for _ in range(20)}
         assert seen <= {"queued", "in_progress"}
         for call in (connected(bob[0]).responses.retrieve, connected(bob[0]).responses.cancel):
             with pytest.raises(openai.NotFoundError):
                 call(created.id)
         assert client.responses.cancel(created.id).status == "cancelled"
+        for stream in streams:
+            with stream:
+                assert "response.completed" not in {event.type for event in stream}  # and then it ends
         assert upstream.client_disconnected.acquire(timeout=PATIENCE)
         assert {client.responses.retrieve(created.id).status for _ in range(10)} == {"cancelled"}
         upstream.add(StallAfter(SHOWN, WORDS))

@@ -1,8 +1,9 @@
 """Responses that run in the background: clients fetch, follow or cancel them while they run.
 
 A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
-snapshot for the other workers and for the time after a failure, and a mark if another worker was asked to cancel it. A
-snapshot of a running response expires soon and is renewed, so a response whose worker died is not shown as running.
+snapshot for the other workers and for the time after a failure, a mark if another worker was asked to cancel it, and
+its events if a client of another worker follows it (`shared_events.py`). A snapshot of a running response expires soon
+and is renewed, so a response whose worker died is not shown as running.
 
 A response goes on even if nobody reads it, so what it holds is limited: the bytes of its events, the bytes of all
 responses of the worker, and the number of responses of a key.
@@ -12,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -22,6 +24,7 @@ from dragoman.gateway.conversations import DAY, store_key
 from dragoman.gateway.errors import Busy
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.response import GatewayResponse, Write, with_headers
+from dragoman.gateway.shared_events import PING, EventReader, EventWriter
 from dragoman.gateway.store import Store
 from dragoman.types import Finish, JsonObject, Message, Response
 from dragoman.wires.base import BackgroundHooks, ResponseProgress
@@ -47,7 +50,6 @@ MAX_ALL_BYTES = 16 * MAX_BYTES
 """Bytes of the events of all responses that run in this worker; the one that adds more fails."""
 MAX_RUNNING = 100
 """Responses of one key that run in this worker at the same time."""
-PING = b": ping\n\n"
 WriteAll: TypeAlias = Callable[[Write], Awaitable[None]]
 EndWith: TypeAlias = Callable[[DragomanError], None]
 _decode = msgspec.json.Decoder(JsonObject).decode
@@ -56,11 +58,15 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 class RunningResponse:
     """One response that runs in this worker."""
 
-    def __init__(self, key: tuple[str | None, str], progress: ResponseProgress, stored: StoredResponse) -> None:
+    def __init__(
+        self, key: tuple[str | None, str], progress: ResponseProgress, stored: StoredResponse, writer: EventWriter
+    ) -> None:
         self.key = key
         self.progress = progress
         self.stored = stored
         """The response without an answer, for its input."""
+        self.writer = writer
+        """Writes its events for clients of other workers."""
         self.is_over = False
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
@@ -118,8 +124,9 @@ class BackgroundResponses:
             )
         head = Started(id=id, model=context.model, created=int(time.time()))
         stored = _without_answer(wire.stored_conversations, context, head)
-        running = RunningResponse((context.owner, id), wire.background.progress(context.request, head), stored)
-        store = context.runtime.store
+        store, progress = context.runtime.store, wire.background.progress(context.request, head)
+        writer = EventWriter(store, context.owner, id)
+        running = RunningResponse((context.owner, id), progress, stored, writer)
         self._running[running.key] = running
         is_saved = False
         try:
@@ -152,6 +159,8 @@ class BackgroundResponses:
         finally:
             renewing.cancel()
             with suppress(StoreDown):
+                if store.is_shared:
+                    await running.writer.write(running.progress.frames, is_last=True)
                 await _save(store, running, KEPT)
             running.is_over = True
             running.notify()
@@ -196,18 +205,33 @@ class BackgroundResponses:
             if snapshot is None:
                 return None
             if after is not None:
-                why = "runs in another worker" if not hooks.is_over(snapshot) else "has no answer"
-                raise InvalidRequest(f"stream must be left out: the response {why}; fetch it instead", param="stream")
+                return await self._stream_from_store(context, hooks, id, after)
             return with_headers(hooks.encode(snapshot), context.response_headers())
         if after is None:
             return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
         return self.stream(context, running, start=after + 1)
 
+    async def _stream_from_store(
+        self, context: RequestContext, hooks: BackgroundHooks, id: str, after: int
+    ) -> GatewayResponse | None:
+        """The events of a response that runs in another worker; None if it is complete in the meantime."""
+
+        async def is_over() -> bool:
+            snapshot = await self._stored(context, id)
+            return snapshot is None or hooks.is_over(snapshot)
+
+        reader = EventReader(context.runtime.store, context.owner, id, is_over)
+        if not await is_over() and await reader.ask():
+            return _event_stream(context, partial(reader.follow, start=after + 1))
+        snapshot = await self._stored(context, id)
+        if snapshot is None:
+            return None
+        why = "has no answer" if hooks.is_over(snapshot) else "runs in another worker, which does not answer"
+        raise InvalidRequest(f"stream must be left out: the response {why}; fetch it instead", param="stream")
+
     def stream(self, context: RequestContext, running: RunningResponse, /, *, start: int = 0) -> GatewayResponse:
         """The events of a response; a client that hangs up does not end it."""
-        ping = context.runtime.config.gateway.ping
-        headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache"), *context.response_headers()]
-        return GatewayResponse(200, headers, lambda write: running.follow(write, start=start, ping=ping))
+        return _event_stream(context, partial(running.follow, start=start))
 
     async def _stored(self, context: RequestContext, id: str) -> JsonObject | None:
         """The snapshot of a response that runs elsewhere, failed or was cancelled; None if it is complete."""
@@ -229,6 +253,12 @@ class BackgroundResponses:
                 await asyncio.sleep(CHECK / 2)
                 snapshot = await self._stored(context, id)
         return None if snapshot is None else with_headers(hooks.encode(snapshot), context.response_headers())
+
+
+def _event_stream(context: RequestContext, follow: "Callable[..., Awaitable[None]]") -> GatewayResponse:
+    ping = context.runtime.config.gateway.ping
+    headers = [("content-type", "text/event-stream"), ("cache-control", "no-cache"), *context.response_headers()]
+    return GatewayResponse(200, headers, partial(follow, ping=ping))
 
 
 def _without_answer(hooks: StoredConversations, context: RequestContext, head: Started) -> StoredResponse:
@@ -258,6 +288,7 @@ async def _renew(running: RunningResponse, store: Store) -> None:
                 running.is_cancelled = True
                 running.task.cancel()
                 return
+            await running.writer.write(running.progress.frames)
             if time.monotonic() - renewed_at > RENEWAL:
                 renewed_at = time.monotonic()
                 await _save(store, running, LEASE)
