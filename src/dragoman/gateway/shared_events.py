@@ -28,7 +28,7 @@ MAX_PIECE = 1024 * 1024
 PING = b": ping\n\n"
 
 
-class Piece(msgspec.Struct, array_like=True, frozen=True):
+class EventPiece(msgspec.Struct, array_like=True, frozen=True):
     """Some events; `is_last` if no other piece follows."""
 
     frames: list[bytes]
@@ -36,7 +36,7 @@ class Piece(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode_piece = msgspec.msgpack.Decoder(Piece).decode
+decode_piece = msgspec.msgpack.Decoder(EventPiece).decode
 
 
 def _mark_key(owner: str | None, id: str) -> str:
@@ -78,7 +78,7 @@ class EventWriter:
                 end = self._end_of_piece(frames, start)
                 has_more = end < len(frames)
                 if end > start or is_last or not self._ends:  # an empty first piece tells that others will follow
-                    piece = Piece([*frames[start:end]], is_last and not has_more)
+                    piece = EventPiece([*frames[start:end]], is_last and not has_more)
                     await self._put(len(self._ends), piece)
                     self._ends.append(end)
 
@@ -86,9 +86,9 @@ class EventWriter:
         """Write the pieces again, before the first one expires."""
         self._written_at = time.monotonic()
         for number, (start, end) in enumerate(pairwise((0, *self._ends))):
-            await self._put(number, Piece([*frames[start:end]]))
+            await self._put(number, EventPiece([*frames[start:end]]))
 
-    async def _put(self, number: int, piece: Piece) -> None:
+    async def _put(self, number: int, piece: EventPiece) -> None:
         await self._store.write(_piece_key(self._owner, self._id, number), _encode(piece), ttl=TTL)
 
     def _end_of_piece(self, frames: Sequence[bytes], start: int) -> int:
@@ -151,6 +151,6 @@ class EventReader:
         self._marked_at = time.monotonic()
         await self._store.write(_mark_key(self._owner, self._id), b"1", ttl=TTL)
 
-    async def _read(self, number: int) -> Piece | None:
+    async def _read(self, number: int) -> EventPiece | None:
         entry = await self._store.read(_piece_key(self._owner, self._id, number))
         return None if entry is None else decode_piece(entry.value)
