@@ -363,4 +363,4 @@ def test_a_pool_has_fallbacks_of_its_own() -> None:
 
 def test_fallbacks_must_be_known_kinds() -> None:
     with pytest.raises(SetupError, match="fallbacks must be by kind of error, one of context_too_long"):
-        ChainOptions(fallbacks={"too_long": "aa/m"})  # type: ignore[dict-item]
+        ChainOptions(fallbacks={"too_long": "aa/m"})

@@ -7,7 +7,7 @@ to a target that is down. Every try is recorded as an `Attempt`, on the response
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.connection import ConnectionOptions
 from dragoman.targets.estimates import prompt_tokens, total_tokens
-from dragoman.targets.pools import Affinity, DeploymentPool, ErrorKind, Fallbacks, Order, check_fallbacks
+from dragoman.targets.pools import Affinity, DeploymentPool, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 from dragoman.types.base import Amount, WholeNumber
@@ -84,7 +84,7 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     """By target, for all orders that share requests: a target of weight 2 comes first twice as often."""
     affinity: Affinity = "none"
     """What requests have in common that go to the same target, whose prompt cache then helps."""
-    fallbacks: Mapping[ErrorKind, Any] = {}
+    fallbacks: Fallbacks = {}
     """By kind of error: the spec to continue with, such as a model with a larger context."""
     timeouts: Timeouts = Timeouts()
     fetch_images: bool = False

@@ -22,7 +22,7 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.targets.estimates import prompt_tokens
-from dragoman.targets.pools import Affinity, DeploymentPool, ErrorKind, share_of
+from dragoman.targets.pools import Affinity, DeploymentPool, Fallbacks, share_of
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Request, Text, Tool, Usage
@@ -35,7 +35,7 @@ NEARLY_EQUAL = 1.1
 """Targets whose latency is at most this many times the best one share the requests."""
 MAX_PREFIX = 16_384
 """Characters of a prompt that its affinity depends on."""
-_ERRORS: Mapping[ErrorKind, tuple[type[DragomanError], ...]] = {
+_ERRORS: Mapping[str, tuple[type[DragomanError], ...]] = {
     "context_too_long": (ContextTooLong, RequestTooLarge),
     "content_filter": (Blocked,),
     "rate_limited": (RateLimited,),
@@ -199,7 +199,7 @@ def affinity_prefix(request: Request, affinity: Affinity, /) -> bytes:
 # Fallbacks ------------------------------------------------------------------------------------------------------------
 
 
-def error_kind(error: DragomanError, fallbacks: Mapping[ErrorKind, object], /) -> ErrorKind | None:
+def error_kind(error: DragomanError, fallbacks: Fallbacks, /) -> str | None:
     """The kind of an error, if there is a fallback for it.
 
     >>> error_kind(ContextTooLong("too long"), {"context_too_long": "big"})

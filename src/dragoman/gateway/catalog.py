@@ -12,7 +12,7 @@ from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
 from dragoman.targets.config import find_alias
 from dragoman.targets.dsn import did_you_mean
-from dragoman.targets.pools import Order
+from dragoman.targets.pools import Affinity, Order, Weight, bind_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import ModelInfo, Notice
 
@@ -29,6 +29,10 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True):
     spec: str
     costs: dict[str, float] = {}
     order: Order = "weighted"
+    weights: dict[str, Weight] = {}
+    """By model: a model of weight 2 gets twice as much as one of weight 1."""
+    affinity: Affinity = "none"
+    """What requests have in common that go to the same model."""
 
 
 class TargetChoice(msgspec.Struct, frozen=True):
@@ -53,9 +57,11 @@ class Catalog:
         options: ChainOptions | None = None,
     ) -> None:
         self._registry = registry
-        self._providers = frozenset(providers)
+        pools = registry.pools.values()
+        self._providers = frozenset((*providers, *(pool.name for pool in pools if pool.providers)))
         self._tiers = dict(tiers or {})
-        self._options = options or ChainOptions()
+        options = options or ChainOptions()
+        self._options = replace(options, fallbacks=bind_fallbacks(options.fallbacks, registry.targets))
         self._cache: dict[str, TargetChoice] = {}
 
     @property
@@ -84,9 +90,10 @@ class Catalog:
         return choice
 
     def models(self) -> tuple[ModelInfo, ...]:
-        """The tiers, the aliases, and the models behind them."""
+        """The tiers, the pools, the aliases, and the models behind them."""
         aliases = (alias for alias in self._registry.aliases() if "*" not in alias)
-        names = dict.fromkeys((*self._tiers, *aliases))
+        pools = (pool.name for pool in self._registry.pools.values() if pool.targets)
+        names = dict.fromkeys((*self._tiers, *pools, *aliases))
         for name in tuple(names):
             names.update(dict.fromkeys(target.name for target in self.find(name).targets))
         if "demo" in self._providers:
@@ -99,7 +106,7 @@ class Catalog:
         aliases = self._registry.aliases()
         for element in map(str.strip, name.split(",")):
             provider, slash, model = element.partition("/")
-            if provider in self._providers and model if slash else find_alias(element, aliases) is not None:
+            if provider in self._providers and model if slash else self._is_name(element, aliases):
                 continue
             if DEFAULT in aliases and not slash and element == name:
                 notice = Notice(kind="info", what="model", why=f"there is no model {element!r}; the default answers")
@@ -109,4 +116,9 @@ class Catalog:
         tier = self._tiers.get(name)
         if tier is None:
             return TargetChoice(targets, self._options)
-        return TargetChoice(targets, replace(self._options, order=tier.order, costs=tier.costs), name)
+        own = replace(self._options, order=tier.order, costs=tier.costs, weights=tier.weights, affinity=tier.affinity)
+        return TargetChoice(targets, own, name)
+
+    def _is_name(self, name: str, aliases: Mapping[str, str]) -> bool:
+        pool = self._registry.pools.get(name)
+        return (pool is not None and bool(pool.targets)) or find_alias(name, aliases) is not None

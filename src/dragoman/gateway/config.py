@@ -47,10 +47,13 @@ _CHAIN_FIELDS = frozenset(
         "backoff_cap",
         "fail_over_on_permanent",
         "when_all_cooling_down",
+        "affinity",
+        "fallbacks",
     )
 )
 """Fields of ChainOptions in [chain]; the others belong to a tier or to one call."""
-_TIER_FIELDS = ("models", "order")
+_TIER_FIELDS = ("models", "order", "weights", "affinity")
+_TIER_SETTINGS = _TIER_FIELDS[1:]
 MIN_REASONING_KEY = 32
 _NOT_SETTINGS = ("id", "team_record", "created_at")
 
@@ -250,15 +253,16 @@ def _read_tiers(tables: Any, problems: list[str]) -> dict[str, Tier]:
             if field not in _TIER_FIELDS
         ]
         models = table.get("models")
-        order = {"order": table.get("order", "in_order" if is_list(models) else "weighted")}
+        own = {name: value for name, value in table.items() if name in _TIER_SETTINGS}
+        own.setdefault("order", "in_order" if is_list(models) else "weighted")
         try:
             costs = _read_costs(models, f"{where}.models")
             _, spec = settings.check_alias(name, ",".join(costs))
         except SetupError as error:
             problems.append(str(error))
-            _read(Tier, order, where, problems, only=("order",), spec="")
+            _read(Tier, own, where, problems, only=_TIER_SETTINGS, spec="")
             continue
-        tiers[name] = _read(Tier, order, where, problems, only=("order",), spec=spec, costs=costs)
+        tiers[name] = _read(Tier, own, where, problems, only=_TIER_SETTINGS, spec=spec, costs=costs)
     return tiers
 
 
@@ -348,6 +352,7 @@ def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) ->
             providers |= {target.provider for target in registry.targets(name)}
         except SetupError as error:
             problems.append(f"{'tiers' if name in config.tiers else 'aliases'}.{name}: {error}")
+    _check_pools(registry, config, problems)
     uses = [(name, "gateway.providers") for name in config.gateway.providers]
     uses += [(name.partition("/")[0], f"capabilities.{name}") for name in _table(config, "capabilities")]
     for name, where in uses:
@@ -355,7 +360,25 @@ def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) ->
             registry.provider(name)
         except SetupError as error:
             problems.append(f"{where}: {error}")
-    return frozenset(providers) or _from_environment(env)
+    return frozenset(providers) if providers or registry.pools else _from_environment(env)
+
+
+def _check_pools(registry: Registry, config: Config, problems: list[str]) -> None:
+    """Check that the deployments of pools and the targets of fallbacks are known."""
+    fallbacks = [(f"chain.fallbacks.{kind}", spec) for kind, spec in config.options.fallbacks.items()]
+    for name, table in _table(config, "pools").items():
+        if (pool := registry.pools.get(name)) is None:
+            continue
+        if pool.targets and name in registry.aliases():
+            problems.append(f"pools.{name}: an alias or a tier has the same name; choose another one")
+        fallbacks.append((f"pools.{name}", pool.spec("any")))
+        own = table.get("fallbacks", {}) if is_object(table) else {}
+        fallbacks += [(f"pools.{name}.fallbacks.{kind}", spec) for kind, spec in own.items()]
+    for where, spec in fallbacks:
+        try:
+            registry.targets(spec)
+        except SetupError as error:
+            problems.append(f"{where}: {error}")
 
 
 def _fill_names(registry: Registry, config: Config) -> None:

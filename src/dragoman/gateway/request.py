@@ -15,7 +15,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
-from dragoman.engine.failover import Chain, ChainOptions
+from dragoman.engine.failover import Chain, ChainOptions, chain_routing
 from dragoman.engine.routing import weighted_order
 from dragoman.errors import InvalidRequest, StoreDown, redact
 from dragoman.events import to_events
@@ -195,7 +195,14 @@ class RequestContext:
         if options.order == "weighted":
             targets = weighted_order(targets, options.costs, [random.random() for _ in targets])  # noqa: S311 - no secret
             options = replace(options, order="in_order")
-        return TargetChoice(tuple(order_targets(targets, self.conversation, choice.tier)), options, choice.tier)
+        first, *rest = order_targets(targets, self.conversation, choice.tier)
+        if self.conversation is not None and first.name == self.conversation.target:
+            # The other targets keep the order of the chain, the first one is fixed.
+            if options.order != "in_order" or options.affinity != "none":
+                rest = [replace(target, pool=chain_routing(options)) for target in rest]
+                options = replace(options, order="in_order", affinity="none")
+            first = replace(first, pool=None)
+        return TargetChoice((first, *rest), options, choice.tier)
 
     async def load_stored(self, request: Request, /) -> Request:
         """The request with the stored items and messages that it continues from."""
@@ -309,7 +316,10 @@ class RequestContext:
         return await self.runtime.reasoning.tagger(dialect, found, self.owner, parts_before=parts_before)
 
     def _target(self, name: str | None) -> Target | None:
-        return next((target for target in self.choice.targets if target.name == name), None)
+        found = next((target for target in self.choice.targets if target.name == name), None)
+        if found is None and name is not None and "/" in name:  # the target of a fallback
+            return self.runtime.registry.target(name)
+        return found
 
     # After the call --------------------------------------------------------------------------------------------------
 

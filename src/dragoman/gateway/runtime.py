@@ -9,6 +9,7 @@ from time import monotonic
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
 from dragoman.gateway.accounting.accounting import Accounting
+from dragoman.gateway.accounting.pricing import price_names
 from dragoman.gateway.accounting.quotas import Quotas
 from dragoman.gateway.auth.api_keys import Keys
 from dragoman.gateway.catalog import Catalog
@@ -78,6 +79,8 @@ class Runtime:
         self.keys = Keys(config.keys, config.teams)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         configure_registry(self.registry, config)
+        self.accounting.prices.names = price_names(self.registry)
+        health.loads.processes = self.workers
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
 
     def _vault(self, previous: "Runtime | None", process_secret: bytes | None) -> ReasoningVault:

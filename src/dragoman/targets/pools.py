@@ -23,7 +23,7 @@ ErrorKind: TypeAlias = Literal[
     "context_too_long", "content_filter", "rate_limited", "overloaded", "timed_out", "unsupported"
 ]
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
-Fallbacks: TypeAlias = Mapping[ErrorKind, Any]
+Fallbacks: TypeAlias = Mapping[str, Any]
 """By kind of error: the spec whose targets come next, or a function that returns them."""
 Weight: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 _Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -68,7 +68,7 @@ class DeploymentPool(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
     costs: Mapping[str, Weight] = {}
     """By target or provider: relative costs, for `cheapest` and `weighted`; without them, `cheapest` reads prices."""
     affinity: Affinity = "none"
-    fallbacks: Mapping[ErrorKind, Any] = {}
+    fallbacks: Fallbacks = {}
     """By kind of error: the spec to continue with."""
 
     def __post_init__(self) -> None:
@@ -183,7 +183,7 @@ def check_fallbacks(fallbacks: Fallbacks, /) -> None:
             )
 
 
-def bind_fallbacks(fallbacks: Fallbacks, find: Callable[[str], Any], /) -> dict[ErrorKind, Callable[[], Any]]:
+def bind_fallbacks(fallbacks: Fallbacks, find: Callable[[str], Any], /) -> dict[str, Callable[[], Any]]:
     """Fallbacks as functions that return the targets of their specs, with the keys of that moment.
 
     >>> bind_fallbacks({"timed_out": "groq/llama"}, lambda spec: [spec])["timed_out"]()

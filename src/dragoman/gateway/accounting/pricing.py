@@ -1,7 +1,7 @@
 """The cost of usage, by the package genai-prices (extra `prices`), or else by the price list of this package."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from importlib.util import find_spec
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.targets.prices import PRICE_NAMES, cost_of
+from dragoman.registry import Registry
+from dragoman.targets.prices import PRICE_NAMES, cost_of, is_official
+from dragoman.targets.providers import PROVIDERS
 from dragoman.types import Usage
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ class Prices:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        self.names: Mapping[str, str] = {}
+        """Providers of the config, and those whose prices they have."""
         self._is_installed = find_spec("genai_prices") is not None
         self._price = lru_cache(maxsize=1024)(_find_price)
 
@@ -37,14 +41,26 @@ class Prices:
         """The cost in billionths of a dollar; None if the price or the usage is unknown."""
         if target is None or (usage.input is None and usage.output is None):
             return None
+        provider, _, model = target.partition("/")
+        if (priced := self.names.get(provider)) is not None:
+            target = f"{priced}/{model}"
         if not self._is_installed:
-            provider, _, model = target.partition("/")
-            cost = cost_of(provider, model, usage)
+            cost = cost_of(priced or provider, model, usage)
             return None if cost is None else round(cost.usd * NANO)
         price = self._price(target, int(self._clock() / HOUR))
         if price is None:
             return None
         return price.cost(usage) if isinstance(price, Rates) else _calculate(price, usage)
+
+
+def price_names(registry: Registry, /) -> dict[str, str]:
+    """By provider: the built-in one that it is like, if it is the same service, such as another account of it."""
+    records = {name: registry.provider(name) for name in registry.providers() if name not in PROVIDERS}
+    return {
+        name: record.price_name
+        for name, record in records.items()
+        if record.price_name is not None and record.base_url and is_official(record.price_name, record.base_url)
+    }
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
