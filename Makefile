@@ -51,11 +51,11 @@ REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint mypy pyright pure laws properties fast recordings gateway gateway-parts browser io cli rest demo serve bench bench-gateway \
-        bench-resilience soak fuzz format dist clean
+        bench-resilience soak fuzz format docs dist clean
 
 help:
 	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | bench-resilience | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60 STREAMS=200000]'
-	@echo '     format | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
+	@echo '     format | docs | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
 
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
@@ -138,6 +138,9 @@ fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.support.stream_fuzz --streams $(STREAMS)
 	$(BIN)/python -m tests.support.gateway.route_fuzz --seconds $(SECONDS)
 
+docs: $(VENV)/.docs
+	$(BIN)/python docs/site/build.py build/site
+
 dist: $(VENV)/.dist
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
@@ -175,6 +178,10 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dist: pyproject.toml | $(BIN)/python
 	$(PIP) build cyclonedx-bom
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.gateway: pyproject.toml | $(BIN)/python

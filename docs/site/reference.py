@@ -1,0 +1,356 @@
+"""Makes the pages of the reference from the code: names, errors, settings, commands, metrics, providers.
+
+Nothing here is written by hand, so it cannot be wrong about a name, a default or a type. A page is Markdown; `build.py`
+puts it next to the pages of `docs/`.
+"""
+
+import argparse
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+import dragoman
+from dragoman.cli.parser import COMMANDS, parser_of
+from dragoman.engine.call_context import Timeouts
+from dragoman.engine.failover import ChainOptions
+from dragoman.gateway.auth.api_keys import Key
+from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.observability.metrics import Metrics
+from dragoman.targets.health_policy import HealthPolicy
+from dragoman.targets.provider import Provider
+from dragoman.targets.providers import PROVIDERS
+from dragoman.targets.target import Capabilities, Quirks
+
+SUBJECTS: dict[str, tuple[str, ...]] = {
+    "Calls": ("dragoman.api", "dragoman.models", "dragoman.registry", "dragoman.engine.explanation"),
+    "Messages, requests and responses": ("dragoman.types.", "dragoman.wires.dicts", "builtins", "types", "typing"),
+    "Streams and events": ("dragoman.streaming", "dragoman.events"),
+    "Structured output": ("dragoman.schema", "dragoman.engine.typed"),
+    "Tools": ("dragoman.tools",),
+    "Agents": ("dragoman.agents",),
+    "Chains, health and providers": ("dragoman.engine", "dragoman.targets"),
+    "Hooks and traces": ("dragoman.io",),
+}
+"""The chapters of the API reference, by the beginnings of the modules that define the names."""
+
+
+def pages() -> dict[str, str]:
+    """The Markdown of each page by its name, without `.md`."""
+    return {
+        "api": _api(),
+        "errors": _errors(),
+        "settings": _settings(),
+        "commands": _commands(),
+        "metrics": _metrics(),
+        **{f"providers/{name}": _provider(record) for name, record in sorted(PROVIDERS.items())},
+        "providers/index": _providers(),
+    }
+
+
+# Names ----------------------------------------------------------------------------------------------------------------
+
+
+def _api() -> str:
+    chapters: dict[str, list[str]] = {subject: [] for subject in SUBJECTS}
+    for name in sorted(dragoman.__all__, key=str.lower):
+        value = getattr(dragoman, name)
+        if not (isinstance(value, type) and issubclass(value, dragoman.DragomanError)):
+            chapters[_subject(getattr(value, "__module__", type(value).__name__))].append(name)
+    lines = [
+        "# API",
+        "",
+        "Every public name of `dragoman`, made from its docstrings. [Errors](errors.md) have their own page.",
+        "",
+    ]
+    for subject, names in chapters.items():
+        lines += [f"## {subject}", ""]
+        for name in names:
+            lines += _described(name, getattr(dragoman, name))
+    return "\n".join(lines)
+
+
+def _subject(module: str) -> str:
+    return next(subject for subject, starts in SUBJECTS.items() if module.startswith(starts))
+
+
+def _described(name: str, value: Any) -> Iterator[str]:
+    yield from (f"### {name}", "")
+    if isinstance(value, type) and value.__module__.startswith("dragoman"):
+        yield from _class(name, value)
+    elif inspect.isroutine(value):
+        yield from (*_code(f"{name}{_signature(value)}"), *_doc(value))
+    else:
+        yield from _code(f"{name} = {_type_name(value)}")
+
+
+def _class(name: str, cls: type) -> Iterator[str]:
+    yield from _doc(cls)
+    fields = list(_fields(cls))
+    if fields:
+        yield from _table(
+            ("field", "type", "default", ""),
+            ((f"`{f.name}`", _cell_code(f.type), _cell_code(f.default), f.text) for f in fields),
+        )
+    elif cls.__init__ is not object.__init__:
+        yield from _code(f"{name}{_signature(cls)}")
+    for member, method in _methods(cls):
+        yield from (f"#### {name}.{member}", "")
+        if isinstance(method, property):
+            yield from _doc(method.fget)
+        else:
+            function = method.__func__ if isinstance(method, classmethod | staticmethod) else method
+            yield from (*_code(f"{member}{_signature(function)}"), *_doc(function))
+
+
+def _methods(cls: type) -> Iterator[tuple[str, Any]]:
+    for member, method in sorted(vars(cls).items()):
+        if not member.startswith("_") and (
+            inspect.isfunction(method) or isinstance(method, property | classmethod | staticmethod)
+        ):
+            yield member, method
+
+
+class _Field(NamedTuple):
+    name: str
+    type: str
+    default: str
+    text: str
+
+
+def _fields(cls: type) -> Iterator[_Field]:
+    """The fields of a struct, with the strings that stand below them in the source."""
+    if not issubclass(cls, msgspec.Struct):
+        return
+    texts = _field_texts(cls)
+    for field in msgspec.structs.fields(cls):
+        default = "required"
+        if field.default is not msgspec.NODEFAULT:
+            default = repr(field.default)
+        elif field.default_factory is not msgspec.NODEFAULT:
+            default = repr(field.default_factory())
+        yield _Field(
+            field.name, _type_name(field.type), default if len(default) < 60 else "…", texts.get(field.name, "")
+        )
+
+
+def _field_texts(cls: type) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("dragoman"):
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+            assert isinstance(body, ast.ClassDef)
+            for field, text in zip(body.body, body.body[1:], strict=False):
+                match field, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                        texts[name] = " ".join(words.split())
+                    case _:
+                        continue
+    return texts
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    """The parameters as they are written in the source: the names of types are shorter there than their values."""
+    if isinstance(function, type):
+        function = function.__init__
+    definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    parameters = ast.unparse(definition.args)
+    if parameters.startswith("self"):
+        parameters = re.sub(r"^self(, )?(/(, |$))?", "", parameters)
+    result = "" if definition.returns is None else f" -> {ast.unparse(definition.returns)}"
+    short = f"({parameters}){result}"
+    return short if len(short) < _WIDE else "(\n    " + ",\n    ".join(_split(parameters)) + f",\n){result}"
+
+
+_WIDE = 90
+
+
+def _split(parameters: str) -> Iterator[str]:
+    """The parameters one by one: split at the commas outside of brackets."""
+    depth, start = 0, 0
+    for at, char in enumerate(parameters):
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and not depth:
+            yield parameters[start:at].strip()
+            start = at + 1
+    yield parameters[start:].strip()
+
+
+def _type_name(hint: Any) -> str:
+    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else repr(hint)
+    text = re.sub(r"(?:[a-z_]+\.)+(?=[A-Za-z])", "", text)
+    text = re.sub(r"Annotated\[([^,\]]+), Meta\([^)]*\)\]", r"\1", text)
+    return text.replace("NoneType", "None").replace("ForwardRef(", "").replace("')", "").replace("'", "")
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def _errors() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "All errors are subclasses of `dragoman.DragomanError`. `error.param` names the wrong parameter, and "
+        "`error.target` the target that failed.",
+        "",
+    ]
+    lines += _code(inspect.cleandoc(dragoman.errors.__doc__ or ""), "text")
+    errors = [getattr(dragoman, name) for name in dragoman.__all__ if isinstance(getattr(dragoman, name), type)]
+    for error in sorted(
+        (each for each in errors if issubclass(each, dragoman.DragomanError)), key=lambda each: each.__name__
+    ):
+        lines += [f"## {error.__name__}", "", *_doc(error), f"A subclass of `{error.__bases__[0].__name__}`.", ""]
+    return "\n".join(lines)
+
+
+# Settings -------------------------------------------------------------------------------------------------------------
+
+TABLES: dict[str, tuple[type, str]] = {
+    "[gateway]": (GatewaySettings, "How the gateway listens, and its limits."),
+    "[chain]": (
+        ChainOptions,
+        "Retries and failover of every request; some fields belong to one call and cannot be set here.",
+    ),
+    "[timeouts]": (Timeouts, "Time limits of a call, in seconds."),
+    "[health]": (HealthPolicy, "When a target goes on cooldown."),
+    "[providers.NAME]": (
+        Provider,
+        "A provider of your own, or changes to a known one. `like` names the record to start from.",
+    ),
+    "[providers.NAME.capabilities]": (Capabilities, "What the models of a provider take."),
+    "[providers.NAME.quirks]": (Quirks, "How a server differs from its protocol."),
+    "[keys.NAME]": (Key, "A key of a client, with its limits."),
+}
+
+
+def _settings() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "The tables of `dragoman.toml`, with defaults. [Configuration](../docs/configuration.md) explains them.",
+        "",
+    ]
+    for table, (struct, text) in TABLES.items():
+        rows = (
+            (f"`{field.name}`", _cell_code(field.type), _cell_code(field.default), field.text)
+            for field in _fields(struct)
+        )
+        lines += [f"## {table}", "", text, "", *_table(("setting", "type", "default", ""), rows)]
+    return "\n".join(lines)
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
+
+
+def _commands() -> str:
+    lines = ["# Commands", "", "The help of every command. [Command line](../docs/cli.md) has examples.", ""]
+    for name in COMMANDS:
+        parser = parser_of(name)
+        parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=80)
+        lines += [f"## dragoman {name}", "", *_code(parser.format_help().rstrip(), "text")]
+    return "\n".join(lines)
+
+
+# Metrics --------------------------------------------------------------------------------------------------------------
+
+
+def _metrics() -> str:
+    rows = ((f"`{family.name}`", family.kind, family.help) for family in Metrics().families)
+    lines = ["# Metrics", "", "What `GET /metrics` of a gateway has, in the text format of Prometheus.", ""]
+    return "\n".join([*lines, *_table(("metric", "kind", ""), rows)])
+
+
+# Providers ------------------------------------------------------------------------------------------------------------
+
+
+def _providers() -> str:
+    rows = (
+        (f"[{name}]({name}.md)", f"`{record.wire}`", " ".join(f"`{key}`" for key in record.key_names[:1]) or "no key")
+        for name, record in sorted(PROVIDERS.items())
+    )
+    lines = [
+        "# Providers",
+        "",
+        "Each name can start a spec: `openai/gpt-5`. A provider of your own is one record: see "
+        "[configuration](../../docs/configuration.md).",
+        "",
+    ]
+    names = "\n".join(sorted(PROVIDERS))
+    return "\n".join(
+        [*lines, *_table(("provider", "wire", "key"), rows), "```{toctree}", ":hidden:", "", names, "```", ""]
+    )
+
+
+def _provider(record: Provider) -> str:
+    lines = [f"# {record.name}", ""]
+    facts = {
+        "protocol": f"`{record.wire}`",
+        "base URL": f"`{record.base_url}`" if record.base_url else "none; set `base_url`",
+        "base URL from the environment": ", ".join(f"`{name}`" for name in record.base_url_names),
+        "key": ", ".join(f"`{name}`" for name in record.key_names)
+        if record.key_names
+        else ("a key is needed" if record.needs_key else "none"),
+        "credentials of a cloud": f"`{record.identity}`" if record.identity is not None else "",
+        "sent as": f"`{record.auth}`",
+    }
+    lines += _table(("", ""), ((name, text) for name, text in facts.items() if text))
+    if record.key_names:
+        lines += [
+            "```sh",
+            f"export {record.key_names[0]}=…",
+            f'dragoman chat -m {record.name}/MODEL "Hello"',
+            "```",
+            "",
+        ]
+    for title, value, default in (
+        ("What it takes", record.capabilities, Capabilities()),
+        ("Quirks", record.quirks, Quirks()),
+    ):
+        changed = [
+            field for field in _fields(type(value)) if getattr(value, field.name) != getattr(default, field.name)
+        ]
+        if changed:
+            rows = (
+                (f"`{field.name}`", _cell_code(_short(getattr(value, field.name))), field.text) for field in changed
+            )
+            lines += [f"## {title}", "", "Where it differs from the defaults:", "", *_table(("", "value", ""), rows)]
+    return "\n".join(lines)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 100 else text[:99] + "…"
+
+
+# Markdown -------------------------------------------------------------------------------------------------------------
+
+
+def _doc(value: Any) -> Iterator[str]:
+    """A docstring; its examples become code blocks."""
+    text = inspect.getdoc(value) or ""
+    for block in re.split(r"\n\s*\n", text):
+        if block.startswith(">>>"):
+            yield from _code(block, "pycon")
+        elif block:
+            yield from (block, "")
+
+
+def _code(text: str, language: str = "python") -> tuple[str, ...]:
+    return (f"```{language}", text, "```", "")
+
+
+def _cell_code(text: str) -> str:
+    return f"`{text}`".replace("|", "\\|") if text else ""
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
