@@ -58,6 +58,7 @@ from dragoman.events import (
 from dragoman.types import (
     Attempt,
     Audio,
+    CachePoint,
     Choice,
     Cost,
     Document,
@@ -173,6 +174,7 @@ __all__ = [
     "Blocked",
     "Budget",
     "BudgetExceeded",
+    "CachePoint",
     "Call",
     "CallDelta",
     "Capabilities",

@@ -33,6 +33,7 @@ from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import definitions
 from dragoman.types import (
+    CachePoint,
     Embeddings,
     Message,
     ModelInfo,
@@ -44,6 +45,7 @@ from dragoman.types import (
     TokenCount,
     user,
 )
+from dragoman.types.caching import mark_part
 from dragoman.types.checks import (
     as_items,
     as_text,
@@ -74,7 +76,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 Prompt: TypeAlias = (
-    str | Message | Part | PillowImage | SdkValue | Iterable[Message | Part | str | PillowImage | SdkValue]
+    str | Message | Part | PillowImage | SdkValue | Iterable[Message | Part | CachePoint | str | PillowImage | SdkValue]
 )
 """Text, a message, a part, or a list of these. A Pillow image is a part, too; a dict or an object of another SDK may be
 a message or a part."""
@@ -163,7 +165,7 @@ def _read_prompt(prompt: Any) -> tuple[Message, ...]:
 def _prompt_items(prompt: Any) -> list[Any]:
     items = [prompt] if is_foreign(prompt) else list(as_items("prompt", prompt, _EXPECTED_PROMPT))
     for i, item in enumerate(items):
-        if not isinstance(item, Message | Part | str) and not is_pil(item):
+        if not isinstance(item, Message | Part | CachePoint | str) and not is_pil(item):
             if not is_foreign(item):
                 raise wrong_value("prompt", _EXPECTED_PROMPT, item)
             items[i] = to_dict(item)
@@ -175,11 +177,15 @@ _EXPECTED_PROMPT = "a str, Message, Part, or a list of these"
 
 def _system_texts(value: Any) -> tuple[Text, ...]:
     expected = "a str or a list of Text"
-    items = as_items("system", (value,) if isinstance(value, Text) else value, expected)
-    for item in items:
-        if not isinstance(item, Text):
-            raise wrong_value("system", expected, item)
-    return items
+    texts: list[Text] = []
+    for item in as_items("system", (value,) if isinstance(value, Text) else value, expected):
+        if isinstance(item, CachePoint) and texts:
+            texts[-1] = mark_part(texts[-1], item)
+        elif isinstance(item, Text):
+            texts.append(item)
+        else:
+            raise wrong_value("system", expected, item, "put it after a Text" if isinstance(item, CachePoint) else "")
+    return tuple(texts)
 
 
 # The model ------------------------------------------------------------------------------------------------------------

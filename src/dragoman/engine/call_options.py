@@ -9,14 +9,14 @@ from dragoman.engine.failover import OnInterrupt, WhenAllCoolingDown
 from dragoman.errors import DragomanError
 from dragoman.targets.pools import Affinity, ErrorKind, Order
 from dragoman.tools.decorator import ToolLike
-from dragoman.types import Effort, JsonObject, Opaque, Text, Verbosity
+from dragoman.types import CachePoint, Effort, JsonObject, Opaque, Text, Verbosity
 from dragoman.wires.dicts import SdkValue
 
 
 class CallOptions(TypedDict, total=False):
     """The options of a call: fields of the Request, how long the call may take, and how its chain behaves."""
 
-    system: str | SdkValue | Iterable[Text | SdkValue] | None
+    system: str | SdkValue | Iterable[Text | CachePoint | SdkValue] | None
     """The system prompt: text, or a list of `Text` or of text blocks."""
     tools: ToolLike | Opaque | SdkValue | Iterable[ToolLike | Opaque | SdkValue] | None
     """Tools that the model may call: functions, `Tool` values, or definitions as other SDKs have them."""
@@ -63,7 +63,9 @@ class CallOptions(TypedDict, total=False):
     reasoning: Effort | int | None
     """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None
-    """Whether the provider caches the prompt."""
+    """Whether the provider caches the prompt. A `CachePoint` between parts says up to where."""
+    cache_ttl: int | str | None
+    """How long the prompt is cached: seconds, or a text such as "5m" or "1h"."""
     raw: bool | None
     """Whether the model continues the prompt as plain text, without the template of a chat."""
     suffix: str | None

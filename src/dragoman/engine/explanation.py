@@ -9,6 +9,7 @@ from dragoman.http import HttpRequest
 from dragoman.media import find_media
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
+from dragoman.wires.common.caching import find_breakpoints, needs_caching
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool
     reason: str | None = None
     """Why the target is not ready, or why there is no request to show."""
+    cache: tuple[str, ...] = ()
+    """Where the request tells the provider to cache the prompt: `system[0] (1h)`, `the end of the prompt`, …"""
 
 
 def explain_target(request: Request, target: Target, chain_options: ChainOptions, /) -> Explanation:
@@ -48,5 +51,19 @@ def explain_target(request: Request, target: Target, chain_options: ChainOptions
     remedy = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="
     reason = f"no key; {remedy}" if missing else None
     return Explanation(
-        target=target.name, request=http.redacted(), notices=http.notices, ready=not missing, reason=reason
+        target=target.name,
+        request=http.redacted(),
+        notices=http.notices,
+        ready=not missing,
+        reason=reason,
+        cache=cache_places(http) if needs_caching(request) else (),
     )
+
+
+def cache_places(http: HttpRequest, /) -> tuple[str, ...]:
+    """Where a request tells the provider to cache the prompt.
+
+    >>> cache_places(HttpRequest(method="POST", path="/", body=b'{"messages":[],"cache_control":{"type":"ephemeral"}}'))
+    ('the end of the prompt',)
+    """
+    return find_breakpoints(msgspec.json.decode(http.body))

@@ -92,7 +92,7 @@ _RECORDS = (
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
         capabilities=_OPENAI,
-        quirks=replace(_OPENAI_CALL_IDS, system_turns=True),
+        quirks=replace(_OPENAI_CALL_IDS, system_turns=True, caching="key"),
     ),
     Provider(
         name="openai-responses",
@@ -103,7 +103,7 @@ _RECORDS = (
         capabilities=replace(
             _OPENAI, audio=False, document_urls=True, allowed_document_types=("application/*", "text/*")
         ),
-        quirks=Quirks(system_turns=True),
+        quirks=Quirks(system_turns=True, caching="key"),
         family="openai",
     ),
     Provider(
@@ -229,6 +229,7 @@ _RECORDS = (
             unsupported=("logit_bias", "verbosity"),
             user_after_tool=False,
             reasoning_replay_fields=("content",),
+            caching="key",
         ),
         # Its documents and audio have a format of their own, which is not implemented.
         capabilities=Capabilities(
@@ -252,6 +253,7 @@ _RECORDS = (
             unsupported=("n",),
             reasoning_replay_fields=("reasoning", "reasoning_details"),
             completions="/completions",
+            caching="blocks",
         ),
         capabilities=Capabilities(image_urls=True),
     ),

@@ -182,6 +182,9 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """Knows the tools of its wire that the client runs, besides functions; False to send them as functions."""
     reasoning_replay_fields: tuple[str, ...] | None = None
     """The fields in which earlier thinking is sent back; None is the field in which it came."""
+    caching: Literal["blocks", "points", "key", "breakpoints"] | None = None
+    """How the target is told what to cache: `cache_control` of blocks, `cachePoint` between blocks, `prompt_cache_key`,
+    or this and `prompt_cache_breakpoint` of parts. None is the wire's own form, or none if the provider decides."""
     calls_need_reasoning: bool = False
     """An assistant message with tool calls must have `reasoning_content`, also if another model made the calls."""
 

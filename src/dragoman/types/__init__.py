@@ -5,6 +5,7 @@ The values are frozen and checked when they are made: a wrong value raises Inval
 """
 
 from dragoman.types.base import Extra, JsonObject, is_list, is_object
+from dragoman.types.caching import CachePoint
 from dragoman.types.messages import SYSTEM_ROLES, Message, Role, Tool, ToolChoice, assistant, system, tool_results, user
 from dragoman.types.parts import (
     Audio,
@@ -45,6 +46,7 @@ from dragoman.types.storage import dump, load
 __all__ = [
     "Attempt",
     "Audio",
+    "CachePoint",
     "Choice",
     "Cost",
     "Document",

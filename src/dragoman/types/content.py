@@ -10,6 +10,7 @@ import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.types.base import JsonObject, is_object
+from dragoman.types.caching import CachePoint, mark_part
 from dragoman.types.checks import as_items, as_text, wrong_value
 from dragoman.types.data_urls import decode_base64, is_data_url
 from dragoman.types.json_values import encode_value
@@ -23,9 +24,28 @@ def read_parts(parameter: str, value: Any, /) -> tuple[Part, ...]:
     >>> read_parts("parts", [{"type": "text", "text": "hello"}])[0].text
     'hello'
     """
-    if isinstance(value, str | Part) or is_pil(value) or _block(value) is not None:
+    if isinstance(value, str | Part | CachePoint) or is_pil(value) or _block(value) is not None:
         value = (value,)
-    return tuple(_read_part(parameter, item) for item in as_items(parameter, value, _EXPECTED))
+    parts: list[Part] = []
+    for item in as_items(parameter, value, _EXPECTED):
+        point = _read_point(item)
+        if point is None:
+            parts.append(_read_part(parameter, item))
+        elif parts:
+            parts[-1] = mark_part(parts[-1], point)
+        else:
+            raise InvalidRequest(
+                f"{parameter} must not begin with a CachePoint; put it after the part that it follows", param=parameter
+            )
+    return tuple(parts)
+
+
+def _read_point(value: Any) -> CachePoint | None:
+    if isinstance(value, CachePoint):
+        return value
+    if is_object(value) and value.get("type") == "cache_point" and value.keys() <= {"type", "ttl"}:
+        return CachePoint(value.get("ttl"))
+    return None
 
 
 _EXPECTED = "a str, a part (Text, Image, Document, …) or a list of these"

@@ -8,6 +8,7 @@ from msgspec.structs import force_setattr, replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.caching import CachePoint
 from dragoman.types.checks import (
     as_object,
     as_text,
@@ -24,8 +25,9 @@ from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
-PartLike: TypeAlias = Part | str | PillowImage | JsonObject
-"""What can be a part: text, a Pillow image, and a content block of MCP or another SDK are converted."""
+PartLike: TypeAlias = Part | CachePoint | str | PillowImage | JsonObject
+"""What can be a part: text, a Pillow image, and a content block of MCP or another SDK are converted. A `CachePoint`
+belongs to the part before it."""
 SYSTEM_ROLES: frozenset[Role] = frozenset(("system", "developer"))
 """`developer` is OpenAI's word for `system`; both mean the same here."""
 

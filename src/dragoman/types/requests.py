@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidTool
 from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.caching import MAX_TTL, read_ttl
 from dragoman.types.checks import (
     as_items,
     as_object,
@@ -75,6 +76,9 @@ class Request(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
     reasoning: Effort | int | None = None
     """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None = None
+    """Whether the provider caches the prompt."""
+    cache_ttl: int | None = None
+    """How long, in seconds; a text such as "1h" is converted. Also for each `CachePoint` without a time of its own."""
     raw: bool | None = None
     """Whether each user message is a text that the model continues, without the template of a chat."""
     suffix: str | None = None
@@ -118,6 +122,7 @@ _FIELD_TYPES: tuple[tuple[str, frozenset[type]], ...] = (
     ("cache", _OPTIONAL_FLAG),
     ("raw", _OPTIONAL_FLAG),
     ("suffix", _OPTIONAL_TEXT),
+    ("cache_ttl", _OPTIONAL_INT),
     ("user", _OPTIONAL_TEXT),
     ("metadata", frozenset({dict})),
     ("stream", frozenset({bool})),
@@ -149,6 +154,7 @@ _RANGES = (
     ("presence_penalty", -2, 2),
     ("top_logprobs", 0, 20),
     ("n", 1, MAX_CHOICES),
+    ("cache_ttl", 1, MAX_TTL),
 )
 _MAX_BIAS = 100
 RARE_OPTIONS = (
@@ -282,6 +288,8 @@ def _convert(request: Request, name: str, kinds: frozenset[type]) -> None:
     value = getattr(request, name)
     if kinds == _OPTIONAL_NUMBER and isinstance(value, float | int) and not isinstance(value, bool):
         force_setattr(request, name, float(value))
+    elif name == "cache_ttl":
+        force_setattr(request, name, read_ttl(name, value))
     elif str in kinds:
         force_setattr(request, name, as_text(name, value))
     elif name == "logit_bias" and is_mapping(value):

@@ -33,6 +33,8 @@ PROFILE = Profile(
         "stop": st.lists(WORDS, min_size=1, max_size=4).map(tuple),
         "reasoning": st.sampled_from(["none", "minimal", "low", "medium", "high", "max", 0, 500]),
         "schema": st.sampled_from([SCHEMA, {}]),
+        "cache": st.booleans(),
+        "cache_ttl": st.integers(1, 86400),
     },
     media=st.one_of(
         st.builds(Image, data=st.binary(min_size=1, max_size=8), mime=st.just("image/png"), detail=st.none() | NAMES),

@@ -82,14 +82,12 @@ def test_options_that_the_protocol_has_no_field_for_are_told() -> None:
         seed=1,
         user="u",
         metadata={"a": "b"},
-        cache=True,
         parallel_tool_calls=False,
         schema={},
         schema_strict=True,
         stop=("1", "2", "3", "4", "5"),
     )
     assert sorted(notices_of(request)) == [
-        "dropped cache",
         "dropped metadata",
         "dropped parallel_tool_calls",
         "dropped schema_strict",

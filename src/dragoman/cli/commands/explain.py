@@ -12,6 +12,7 @@ from dragoman.cli.input_files import errors_in, read_bytes
 from dragoman.cli.parser import UsageError
 from dragoman.cli.translation import RequestPayload, decode
 from dragoman.engine.attempt import build_request
+from dragoman.engine.explanation import cache_places
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
 from dragoman.registry import Registry
@@ -34,6 +35,8 @@ class TargetReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     headers: dict[str, str] = {}
     body: str | None = None
     notices: tuple[Notice, ...] = ()
+    cache: tuple[str, ...] = ()
+    """Where the request tells the provider to cache the prompt."""
 
 
 def run(arguments: Namespace, /) -> int:
@@ -106,6 +109,7 @@ def _report(target: Target, request: Request | None, registry: Registry, states:
         headers={} if sent is None else dict(sent.headers),
         body=None if sent is None else sent.body.decode("utf-8", "replace"),
         notices=() if sent is None else sent.notices,
+        cache=() if sent is None else cache_places(sent),
     )
 
 
@@ -119,6 +123,7 @@ def _write(number: int, report: TargetReport, *, with_bytes: bool) -> None:
         ("capabilities", capabilities or "unknown"),
         ("health", report.health),
         ("problem", report.problem),
+        ("cache", ", ".join(report.cache) or None),
     )
     for name, value in rows:
         if value is not None:

@@ -21,6 +21,7 @@ from dragoman.wires.bedrock.schema import (
     NAME,
     SERVICE_TIERS,
 )
+from dragoman.wires.common.caching import anthropic_ttl
 from dragoman.wires.common.event_stream import CONTENT_TYPE
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
@@ -48,7 +49,8 @@ def encode_request(request: Request, target: Target, /) -> HttpRequest:
     system, messages, turns = encode_messages(request, target, notes)
     check_prompt(request, messages, target)
     if request.cache and messages:
-        messages[-1]["content"].append(CACHE_POINT)
+        ttl = anthropic_ttl(request.cache_ttl, notes)
+        messages[-1]["content"].append({"cachePoint": {**CACHE_POINT["cachePoint"], **ttl}})
     limit, model_fields = _encode_reasoning(request, target, extra, notes)
     body: JsonObject = {"messages": messages}
     for field, value in (

@@ -15,6 +15,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
 from dragoman.types import Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
+from dragoman.wires.common.caching import needs_caching, prepare_caching
 from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
@@ -149,7 +150,11 @@ class WireClient:
             check_capabilities(request, target)
         if not is_text_only(request):
             check_media(request, target.capabilities)
-        return self._encode_request(request, target)
+        if not needs_caching(request):
+            return self._encode_request(request, target)
+        notes = NoticeCollector(self._wire, strict=request.strict)
+        http = self._encode_request(prepare_caching(request, target, notes), target)
+        return msgspec.structs.replace(http, notices=notes.notices + http.notices) if notes.notices else http
 
     def _encode_text(self, request: Request, target: Target) -> HttpRequest:
         """A request that continues a text: as such if the target can do that, else as a chat."""

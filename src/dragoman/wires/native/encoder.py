@@ -98,5 +98,6 @@ def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[
         ("seed", request.seed, None),
         ("user", request.user or None, None),
         ("metadata", request.metadata or None, None),
-        ("cache", request.cache or None, None),
+        ("cache", request.cache, "cache"),
+        ("cache_ttl", request.cache_ttl, "cache_ttl"),
     )

@@ -42,6 +42,8 @@ FIELDS: dict[str, str] = {
     "schema": "A JSON Schema that the text of the answer satisfies.",
     "schema_name": "The name of the schema.",
     "reasoning": "How much the model thinks: an effort level, or a budget in tokens.",
+    "cache": "Whether the provider caches the prompt.",
+    "cache_ttl": "How long the provider caches the prompt, in seconds.",
 }
 """The description of each field of a request."""
 ERRORS: dict[int, str] = {

@@ -41,6 +41,7 @@ from dragoman.types import (
     Usage,
     UsageSource,
 )
+from dragoman.types.caching import MAX_TTL
 
 NAME = "native"
 PATH = "/native/v1"
@@ -71,6 +72,8 @@ REQUEST_FIELDS: dict[str, Any] = {
     "schema": JsonObject,
     "schema_name": _Name,
     "reasoning": Effort | Annotated[int, Meta(ge=0)],
+    "cache": bool,
+    "cache_ttl": Annotated[int, Meta(ge=1, le=MAX_TTL)],
 }
 """The fields of a request with their types; null means the same as leaving a field out."""
 TOOL_FIELDS: dict[str, Any] = {"type": Literal["function"], "function": JsonObject, "extra": ExtraByWire}

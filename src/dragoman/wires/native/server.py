@@ -51,6 +51,8 @@ class NativeServer:
             max_tokens=body.get("max_tokens"),
             stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
             reasoning=body.get("reasoning"),
+            cache=body.get("cache"),
+            cache_ttl=body.get("cache_ttl"),
             stream=bool(body.get("stream")),
             extra=request_extra(NAME, {}, gateway_fields),
         )

@@ -1,0 +1,440 @@
+"""Prompt caching: one intent in a request, written as each target has it.
+
+The intent is `cache`, `cache_ttl`, and the cache points, which are marks in the `extra` of parts. A client of another
+dialect has marks of its own in the `extra` of its wire (`cache_control`, `prompt_cache_breakpoint`, Converse's
+`cachePoint`); they mean the same. `prepare_caching` turns all of them into the form of the target, again in `extra`,
+where the encoder of the wire takes it from. What the request already has in the form of the target stays as it is.
+
+Marks are placed stably: which of them are sent depends only on what stands before them, so that a longer conversation
+begins with the bytes of the shorter one.
+"""
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from dragoman.targets.target import Target
+from dragoman.types import (
+    Audio,
+    CachePoint,
+    Document,
+    Image,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    is_list,
+    is_object,
+)
+from dragoman.types.caching import mark_of, read_ttl
+from dragoman.wires.common.extra import full_extra, wire_extra
+from dragoman.wires.common.notices import NoticeCollector
+
+Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints"]
+"""How a target is told what to cache; see `Quirks.caching`."""
+
+MAX_MARKS = 4
+"""Marks in one request to Anthropic's models, with the one of the whole request (2026)."""
+FIVE_MINUTES, HALF_HOUR, HOUR = 300, 1800, 3600
+_OWN_CACHING: dict[str, Caching] = {"anthropic": "blocks", "bedrock": "points"}
+"""The forms of wires that always have one."""
+_FIELDS: dict[Caching, str] = {
+    "blocks": "cache_control",
+    "points": "cachePoint",
+    "breakpoints": "prompt_cache_breakpoint",
+}
+_FOREIGN = tuple(_FIELDS.values())
+_MARKED: dict[Caching, tuple[type, ...]] = {
+    "blocks": (Text, Image, Document, ToolCall, ToolResult),
+    "points": (Text, Image, Document, ToolCall, ToolResult),
+    "breakpoints": (Text, Image, Document, Audio),
+}
+_KEY_TEXT = 4096
+"""Characters of the system prompt and of the first message that the key of a conversation is made of."""
+
+
+def prepare_caching(request: Request, target: Target, notes: NoticeCollector, /) -> Request:
+    """The request with its cache points in the form of the target.
+
+    >>> from dragoman.targets.providers import target
+    >>> from dragoman.types import user
+    >>> request = Request(messages=(user("long", CachePoint(), "short"),))
+    >>> marked = prepare_caching(request, target("anthropic/x"), NoticeCollector("anthropic"))
+    >>> marked.messages[0].parts[0].extra["anthropic"]
+    {'cache_control': {'type': 'ephemeral'}}
+    """
+    request, key = _take_options(request, target)
+    caching = target.quirks.caching or _OWN_CACHING.get(target.wire)
+    if caching in _KINDS:
+        request = _with_one_end(request, caching)
+    writer = _Writer(request, target, caching, notes)
+    tools = writer.tools()
+    system = writer.system()
+    messages = tuple(map(writer.message, request.messages))
+    extra = _request_fields(request, target, caching, notes, key=key, is_marked=writer.is_marked_early)
+    return replace(request, tools=tools, system=system, messages=messages, extra=extra)
+
+
+def needs_caching(request: Request, /) -> bool:
+    """Whether a request says anything about caching."""
+    return bool(request.cache) or has_marks(request) or (bool(request.extra) and _has_options(request))
+
+
+_OPTION_FIELDS = ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "cache_control")
+_OPTION_WIRES = ("openai_chat", "openai_responses", "anthropic")
+_DAY = 86400
+
+
+def _has_options(request: Request) -> bool:
+    return any(field in full_extra(request, wire) for wire in _OPTION_WIRES for field in _OPTION_FIELDS)
+
+
+def _take_options(request: Request, target: Target) -> tuple[Request, str | None]:
+    """The request with the caching options of another dialect as its own, and the key of the conversation."""
+    cache, ttl, key = request.cache, request.cache_ttl, None
+    extra = dict(request.extra)
+    for wire in _OPTION_WIRES:
+        fields = wire_extra(request.extra, wire)
+        taken = {name: value for name, value in fields.items() if name in _OPTION_FIELDS}
+        if not taken or wire == target.wire:
+            continue
+        extra[wire] = {name: value for name, value in fields.items() if name not in _OPTION_FIELDS}
+        options, control = _object(taken, "prompt_cache_options"), _object(taken, "cache_control")
+        time = _point(control or options).ttl
+        if taken.get("prompt_cache_retention") == "24h":
+            time = _DAY
+        ttl = time if ttl is None else ttl
+        if isinstance(taken.get("prompt_cache_key"), str):
+            key = taken["prompt_cache_key"]
+        if cache is None and options.get("mode") != "explicit":
+            cache = True
+    return (request if extra == request.extra else replace(request, cache=cache, cache_ttl=ttl, extra=extra)), key
+
+
+def _object(fields: JsonObject, name: str) -> JsonObject:
+    value = fields.get(name)
+    return value if is_object(value) else {}
+
+
+def _with_one_end(request: Request, caching: Caching | None) -> Request:
+    """The request without `cache` if the last part has a mark that differs: providers refuse two marks at one place."""
+    last = request.messages[-1].parts[-1:] if request.messages else ()
+    point = read_mark(last[0].extra) if last and not isinstance(last[0], Opaque) else None
+    if point is None or not request.cache:
+        return request
+    is_same = caching == "blocks" and point.ttl in (None, request.cache_ttl)
+    return request if is_same else replace(request, cache=None)
+
+
+def has_marks(request: Request, /) -> bool:
+    """Whether a part, the system prompt or a tool has a cache point, in the form of any wire."""
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, Opaque):
+                if _is_point(part):
+                    return True
+            elif part.extra and read_mark(part.extra) is not None:
+                return True
+    texts = () if request.system is None or isinstance(request.system, str) else request.system
+    return any(
+        (_is_point(item) if isinstance(item, Opaque) else read_mark(item.extra) is not None)
+        for item in (*texts, *request.tools)
+    )
+
+
+def read_mark(extra: dict[str, Any], /) -> CachePoint | None:
+    """The cache point in the `extra` of a part: ours, or that of any wire.
+
+    >>> read_mark({"anthropic": {"cache_control": {"type": "ephemeral", "ttl": "1h"}}})
+    CachePoint(ttl=3600)
+    """
+    if not extra:
+        return None
+    if (point := mark_of(extra)) is not None:
+        return point
+    for fields in extra.values():
+        if is_object(fields):
+            for name in _FOREIGN:
+                if is_object(mark := fields.get(name)):
+                    return _point(mark)
+    return None
+
+
+def _point(mark: JsonObject) -> CachePoint:
+    """The cache point for a mark of a wire; a time that is not known is left to the provider."""
+    ttl = mark.get("ttl")
+    try:
+        return CachePoint(None if ttl is None else read_ttl("ttl", ttl))
+    except ValueError:
+        return CachePoint()
+
+
+def _is_point(part: object) -> bool:
+    """Whether a part or a tool is a cache point of Converse, which is a block of its own."""
+    return isinstance(part, Opaque) and part.data.keys() == {_FIELDS["points"]}
+
+
+class _Writer:
+    """Writes the marks of one request in the order of the prompt: tools, system, messages."""
+
+    def __init__(self, request: Request, target: Target, caching: Caching | None, notes: NoticeCollector) -> None:
+        self._request = request
+        self._wire = target.wire
+        self._caching: Caching | None = None if caching == "key" else caching
+        self._field = _FIELDS.get(caching) if caching is not None else None
+        self._notes = notes
+        self._room = MAX_MARKS - (1 if request.cache else 0) - self._count_own()
+        self._is_short = False
+        """Whether a mark with a short time was written: a longer one must not follow it."""
+        self.is_marked_early = False
+        """Whether the tools, the system prompt or the first message have a mark."""
+
+    def _count_own(self) -> int:
+        """The marks that the client itself wrote in the form of the target."""
+        if self._caching is None:
+            return 0
+        return sum(self._has_own(item) for item in _items(self._request))
+
+    def _has_own(self, item: Part | Tool | Text) -> bool:
+        own = item.data if isinstance(item, Opaque) else wire_extra(item.extra, self._wire)
+        return any(name in own for name in _FOREIGN) and (not isinstance(item, Opaque) or item.wire == self._wire)
+
+    def _read(self, item: Part | Tool) -> CachePoint | None:
+        """The cache point of an item, if it is not written in the form of the target."""
+        if isinstance(item, Opaque):
+            is_foreign = item.wire != self._wire and _is_point(item)
+            return _point(_object(item.data, "cachePoint")) if is_foreign else None
+        return None if not item.extra or self._has_own(item) else read_mark(item.extra)
+
+    def tools(self) -> tuple[Tool | Opaque, ...]:
+        """The tools with their marks."""
+        tools: list[Tool | Opaque] = []
+        for tool in self._request.tools:
+            point = self._read(tool)
+            if point is None:
+                tools.append(tool)
+            elif isinstance(tool, Tool):
+                tools += self._mark_tool(tool, point)
+            elif tools and isinstance(last := tools[-1], Tool):
+                tools[-1:] = self._mark_tool(last, point)
+        return tuple(tools)
+
+    def _mark_tool(self, tool: Tool, point: CachePoint) -> list[Tool | Opaque]:
+        self.is_marked_early = True
+        if self._caching not in ("blocks", "points"):
+            return [tool]  # the system prompt and the messages follow, so a later mark or the key covers the tools
+        mark = self._mark(point)
+        if mark is None:
+            return [tool]
+        if self._caching == "points":
+            return [tool, Opaque(wire=self._wire, data={"cachePoint": mark})]
+        return [replace(tool, extra=self._with_mark(tool.extra, mark))]
+
+    def system(self) -> str | tuple[Text, ...] | None:
+        """The system prompt with its marks."""
+        system = self._request.system
+        if system is None or isinstance(system, str):
+            return system
+        texts: list[Text] = []
+        for text in system:
+            point = self._read(text)
+            self.is_marked_early |= point is not None
+            mark = None if point is None else self._mark(point)
+            texts.append(text if mark is None else replace(text, extra=self._with_mark(text.extra, mark)))
+        return tuple(texts)
+
+    def message(self, message: Message) -> Message:
+        """A message with its marks."""
+        is_first = message is self._request.messages[0]
+        parts: list[Part] = []
+        is_changed = False
+        for part in message.parts:
+            point = self._read(part)
+            if isinstance(part, Opaque) and point is not None:
+                is_changed = True
+            else:
+                parts.append(part)
+            if point is not None:
+                self.is_marked_early |= is_first
+                is_changed |= self._mark_last(parts, message, point)
+        return replace(message, parts=tuple(parts)) if is_changed else message
+
+    def _mark_last(self, parts: list[Part], message: Message, point: CachePoint) -> bool:
+        """Mark the last part that can have a mark; False if there is none."""
+        kinds = _MARKED.get(self._caching, ()) if self._caching is not None else ()
+        at = len(parts)
+        while at and isinstance(parts[at - 1], Thinking):
+            at -= 1
+        part = parts[at - 1] if at else None
+        is_input = message.role != "assistant" or self._wire in _OWN_CACHING
+        if part is None or isinstance(part, Opaque) or (kinds and not (isinstance(part, kinds) and is_input)):
+            self._notes.add("info", "cache point", "this part cannot have one; left out")
+            return False
+        mark = self._mark(point)
+        if mark is None:
+            return False
+        if self._caching == "points":
+            parts.insert(at, Opaque(wire=self._wire, data={"cachePoint": mark}))
+        else:
+            parts[at - 1] = replace(part, extra=self._with_mark(part.extra, mark))
+        return True
+
+    def _with_mark(self, extra: dict[str, Any], mark: JsonObject) -> dict[str, Any]:
+        return {**extra, self._wire: {**wire_extra(extra, self._wire), str(self._field): mark}}
+
+    def _mark(self, point: CachePoint) -> JsonObject | None:
+        """The mark for a point; None if the target has none for it, with a notice."""
+        ttl = self._request.cache_ttl if point.ttl is None else point.ttl
+        match self._caching:
+            case None:
+                why = "the provider decides itself what it caches" if self._field is None else "not supported"
+                self._notes.add("info", "cache point", why)
+                return None
+            case "breakpoints":
+                long = {"ttl": "12h"} if ttl is not None and ttl > HALF_HOUR and self._wire != "openai_chat" else {}
+                return {"mode": "explicit", **long}
+            case _:
+                if self._room <= 0:
+                    why = f"at most {MAX_MARKS} are possible; the first ones are sent, so that they stay in place"
+                    self._notes.add("info", "cache point", why)
+                    return None
+                self._room -= 1
+                return {**_KINDS[self._caching], **self._short_or_long(ttl)}
+
+    def _short_or_long(self, ttl: int | None) -> JsonObject:
+        time = anthropic_ttl(ttl, self._notes)
+        if time.get("ttl") != "1h":
+            self._is_short = True
+        elif self._is_short:
+            self._notes.add("info", "cache ttl", "1h became 5m: a longer time must not follow a shorter one")
+            return {}
+        return time
+
+
+_KINDS: dict[Caching, JsonObject] = {"blocks": {"type": "ephemeral"}, "points": {"type": "default"}}
+
+
+def _items(request: Request) -> Iterator[Part | Tool]:
+    """All that may have a mark, in the order of the prompt."""
+    yield from request.tools
+    if request.system is not None and not isinstance(request.system, str):
+        yield from request.system
+    for message in request.messages:
+        yield from message.parts
+
+
+def anthropic_ttl(ttl: int | None, notes: NoticeCollector, /) -> JsonObject:
+    """The member `ttl` of a mark of Anthropic's models: they know five minutes and an hour.
+
+    >>> anthropic_ttl(3600, NoticeCollector("w")), anthropic_ttl(None, NoticeCollector("w"))
+    ({'ttl': '1h'}, {})
+    """
+    if ttl is None:
+        return {}
+    if ttl not in (FIVE_MINUTES, HOUR):
+        notes.add("info", "cache ttl", f"{ttl} s became {'5m' if ttl < FIVE_MINUTES else '1h'}: there are 5m and 1h")
+    return {"ttl": "5m"} if ttl <= FIVE_MINUTES else {"ttl": "1h"}
+
+
+# Fields of the whole request ------------------------------------------------------------------------------------------
+
+
+def _request_fields(
+    request: Request,
+    target: Target,
+    caching: Caching | None,
+    notes: NoticeCollector,
+    *,
+    key: str | None,
+    is_marked: bool,
+) -> dict[str, Any]:
+    """The `extra` of the request with the target's fields for caching. Encoders of wires with one form have theirs."""
+    if target.wire in _OWN_CACHING:
+        return request.extra
+    own = {**full_extra(request, target.wire), **wire_extra(request.extra, target.provider)}
+    fields: JsonObject = {}
+    if caching == "blocks" and request.cache:
+        fields["cache_control"] = {"type": "ephemeral", **anthropic_ttl(request.cache_ttl, notes)}
+    if caching in ("key", "breakpoints") and (request.cache or is_marked):
+        fields["prompt_cache_key"] = key or conversation_key(request)
+    ttl = request.cache_ttl
+    if ttl is not None and caching == "key" and ttl > HOUR:
+        fields["prompt_cache_retention"] = "24h"
+    if ttl is not None and caching == "breakpoints" and ttl > HALF_HOUR:
+        if target.wire == "openai_chat":
+            notes.add("info", "cache ttl", f"{ttl} s became 30m: there is no other time")
+        else:
+            fields["prompt_cache_options"] = {"ttl": "12h"}
+    fields = {name: value for name, value in fields.items() if name not in own}
+    if not fields:
+        return request.extra
+    return {**request.extra, target.wire: {**wire_extra(request.extra, target.wire), **fields}}
+
+
+def conversation_key(request: Request, /) -> str:
+    """A key of a conversation, the same in every turn, so that the provider sends its requests to the same machines.
+
+    >>> from dragoman.types import assistant, user
+    >>> first = Request(messages=(user("hi"),))
+    >>> conversation_key(first) == conversation_key(Request(messages=(user("hi"), assistant("hello"), user("bye"))))
+    True
+    """
+    system = request.system or ""
+    texts = [system if isinstance(system, str) else "\n".join(text.text for text in system)]
+    texts += [message.text for message in request.messages[:1]]
+    names = [tool.name for tool in request.tools if isinstance(tool, Tool)]
+    content = "\0".join([*(text[:_KEY_TEXT] for text in texts), *names])
+    return sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+# Where the breakpoints are --------------------------------------------------------------------------------------------
+
+
+def find_breakpoints(body: object, /) -> tuple[str, ...]:
+    """Where a body tells a provider to cache, in words.
+
+    >>> find_breakpoints({"system": [{"text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]})
+    ('system[0] (1h)',)
+    """
+    if not is_object(body):
+        return ()
+    found = [place for name in _ORDER if name in body for place in _places(body[name], name)]
+    if is_object(mark := body.get("cache_control")):
+        found.append("the end of the prompt" + _time(mark))
+    if isinstance(name := body.get("cachedContent"), str):
+        found.insert(0, f"before the request ({name})")
+    if isinstance(key := body.get("prompt_cache_key"), str):
+        found.append(f"as the provider decides, with the key {key}")
+    return tuple(found)
+
+
+_ORDER = ("tools", "toolConfig", "system", "instructions", "messages", "input", "contents")
+_DEPTH = 6
+"""Levels of lists and objects that are searched: marks stand no deeper."""
+
+
+def _places(value: object, path: str, depth: int = _DEPTH) -> Iterator[str]:
+    if not depth:
+        return
+    if is_list(value):
+        for i, item in enumerate(value):
+            yield from _places(item, f"{path}[{i}]", depth - 1)
+    elif is_object(value):
+        for name in _FOREIGN:
+            if is_object(mark := value.get(name)):
+                yield path + _time(mark)
+        for key in ("content", "tools", "toolResult"):
+            if key in value:
+                yield from _places(value[key], f"{path}.{key}", depth - 1)
+
+
+def _time(mark: JsonObject) -> str:
+    return f" ({mark['ttl']})" if isinstance(mark.get("ttl"), str) else ""
