@@ -185,6 +185,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     caching: Literal["blocks", "points", "key", "breakpoints"] | None = None
     """How the target is told what to cache: `cache_control` of blocks, `cachePoint` between blocks, `prompt_cache_key`,
     or this and `prompt_cache_breakpoint` of parts. None is the wire's own form, or none if the provider decides."""
+    long_cache: str | None = None
+    """The longer time that a `prompt_cache_breakpoint` can have, such as "12h"; None if there is one time only."""
     calls_need_reasoning: bool = False
     """An assistant message with tool calls must have `reasoning_content`, also if another model made the calls."""
 

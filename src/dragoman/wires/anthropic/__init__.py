@@ -21,6 +21,7 @@ WIRE = Wire(
         decoder=AnthropicDecoder,
         framing=MessagesFraming,
         decode_error=decode_hosted_error,
+        caching="blocks",
     ),
     server=AnthropicServer(),
     other_servers=(InvokeServer(),),

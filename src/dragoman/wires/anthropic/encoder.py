@@ -33,7 +33,7 @@ from dragoman.wires.anthropic.schema import (
     VERSION,
     WITHOUT_SAMPLING,
 )
-from dragoman.wires.common.caching import anthropic_ttl
+from dragoman.wires.common.caching import block_ttl
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
@@ -287,7 +287,7 @@ def _encode_other_options(request: Request, target: Target, extra: JsonObject, n
     for field in request.metadata:
         notes.add("dropped", f"metadata: {field}", "only the user's id is supported")
     if request.cache:
-        body["cache_control"] = {**EPHEMERAL, **anthropic_ttl(request.cache_ttl, notes)}
+        body["cache_control"] = {**EPHEMERAL, **block_ttl(request.cache_ttl, notes)}
     if request.stream:
         body["stream"] = True
     return body

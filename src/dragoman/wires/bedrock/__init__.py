@@ -21,6 +21,7 @@ WIRE = Wire(
         decoder=ConverseDecoder,
         framing=EventStreamDecoder,
         decode_error=decode_error,
+        caching="points",
     ),
     server=ConverseServer(),
     endpoints=ENDPOINTS,

@@ -21,7 +21,7 @@ from dragoman.wires.bedrock.schema import (
     NAME,
     SERVICE_TIERS,
 )
-from dragoman.wires.common.caching import anthropic_ttl
+from dragoman.wires.common.caching import block_ttl
 from dragoman.wires.common.event_stream import CONTENT_TYPE
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
@@ -49,7 +49,7 @@ def encode_request(request: Request, target: Target, /) -> HttpRequest:
     system, messages, turns = encode_messages(request, target, notes)
     check_prompt(request, messages, target)
     if request.cache and messages:
-        ttl = anthropic_ttl(request.cache_ttl, notes)
+        ttl = block_ttl(request.cache_ttl, notes)
         messages[-1]["content"].append({"cachePoint": {**CACHE_POINT["cachePoint"], **ttl}})
     limit, model_fields = _encode_reasoning(request, target, extra, notes)
     body: JsonObject = {"messages": messages}

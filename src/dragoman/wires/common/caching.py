@@ -35,7 +35,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.caching import mark_of, read_ttl
-from dragoman.wires.common.extra import full_extra, wire_extra
+from dragoman.wires.common.extra import VERBATIM, full_extra, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
 Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints"]
@@ -44,8 +44,6 @@ Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints"]
 MAX_MARKS = 4
 """Marks in one request to Anthropic's models, with the one of the whole request (2026)."""
 FIVE_MINUTES, HALF_HOUR, HOUR = 300, 1800, 3600
-_OWN_CACHING: dict[str, Caching] = {"anthropic": "blocks", "bedrock": "points"}
-"""The forms of wires that always have one."""
 _FIELDS: dict[Caching, str] = {
     "blocks": "cache_control",
     "points": "cachePoint",
@@ -61,26 +59,29 @@ _KEY_TEXT = 4096
 """Characters of the system prompt and of the first message that the key of a conversation is made of."""
 
 
-def prepare_caching(request: Request, target: Target, notes: NoticeCollector, /) -> Request:
-    """The request with its cache points in the form of the target.
+def prepare_caching(request: Request, target: Target, notes: NoticeCollector, own: Caching | None = None, /) -> Request:
+    """The request with its cache points in the form of the target; `own` is the form of a wire that always has one.
 
     >>> from dragoman.targets.providers import target
     >>> from dragoman.types import user
     >>> request = Request(messages=(user("long", CachePoint(), "short"),))
-    >>> marked = prepare_caching(request, target("anthropic/x"), NoticeCollector("anthropic"))
+    >>> marked = prepare_caching(request, target("anthropic/x"), NoticeCollector("w"), "blocks")
     >>> marked.messages[0].parts[0].extra["anthropic"]
     {'cache_control': {'type': 'ephemeral'}}
     """
     request, key = _take_options(request, target)
-    caching = target.quirks.caching or _OWN_CACHING.get(target.wire)
+    caching = target.quirks.caching or own
     if caching in _KINDS:
         request = _with_one_end(request, caching)
-    writer = _Writer(request, target, caching, notes)
+    writer = _Writer(request, target, caching, notes, marks_answers=own is not None)
     tools = writer.tools()
     system = writer.system()
     messages = tuple(map(writer.message, request.messages))
-    extra = _request_fields(request, target, caching, notes, key=key, is_marked=writer.is_marked_early)
-    return replace(request, tools=tools, system=system, messages=messages, extra=extra)
+    request = replace(request, tools=tools, system=system, messages=messages)
+    if own is not None:  # the encoder of the wire has a field for `cache`
+        return request
+    fields = _request_fields(request, target, caching, notes, key=key, is_marked=writer.is_marked_early)
+    return _with_fields(request, target, fields)
 
 
 def needs_caching(request: Request, /) -> bool:
@@ -89,22 +90,21 @@ def needs_caching(request: Request, /) -> bool:
 
 
 _OPTION_FIELDS = ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "cache_control")
-_OPTION_WIRES = ("openai_chat", "openai_responses", "anthropic")
 _DAY = 86400
 
 
 def _has_options(request: Request) -> bool:
-    return any(field in full_extra(request, wire) for wire in _OPTION_WIRES for field in _OPTION_FIELDS)
+    return any(field in wire_extra(request.extra, wire) for wire in request.extra for field in _OPTION_FIELDS)
 
 
 def _take_options(request: Request, target: Target) -> tuple[Request, str | None]:
     """The request with the caching options of another dialect as its own, and the key of the conversation."""
     cache, ttl, key = request.cache, request.cache_ttl, None
     extra = dict(request.extra)
-    for wire in _OPTION_WIRES:
+    for wire in request.extra:
         fields = wire_extra(request.extra, wire)
         taken = {name: value for name, value in fields.items() if name in _OPTION_FIELDS}
-        if not taken or wire == target.wire:
+        if not taken or wire in (target.wire, target.wire + VERBATIM, target.provider):
             continue
         extra[wire] = {name: value for name, value in fields.items() if name not in _OPTION_FIELDS}
         options, control = _object(taken, "prompt_cache_options"), _object(taken, "cache_control")
@@ -185,9 +185,13 @@ def _is_point(part: object) -> bool:
 class _Writer:
     """Writes the marks of one request in the order of the prompt: tools, system, messages."""
 
-    def __init__(self, request: Request, target: Target, caching: Caching | None, notes: NoticeCollector) -> None:
+    def __init__(
+        self, request: Request, target: Target, caching: Caching | None, notes: NoticeCollector, *, marks_answers: bool
+    ) -> None:
         self._request = request
         self._wire = target.wire
+        self._long = target.quirks.long_cache
+        self._marks_answers = marks_answers
         self._caching: Caching | None = None if caching == "key" else caching
         self._field = _FIELDS.get(caching) if caching is not None else None
         self._notes = notes
@@ -274,7 +278,7 @@ class _Writer:
         while at and isinstance(parts[at - 1], Thinking):
             at -= 1
         part = parts[at - 1] if at else None
-        is_input = message.role != "assistant" or self._wire in _OWN_CACHING
+        is_input = message.role != "assistant" or self._marks_answers
         if part is None or isinstance(part, Opaque) or (kinds and not (isinstance(part, kinds) and is_input)):
             self._notes.add("info", "cache point", "this part cannot have one; left out")
             return False
@@ -299,8 +303,8 @@ class _Writer:
                 self._notes.add("info", "cache point", why)
                 return None
             case "breakpoints":
-                long = {"ttl": "12h"} if ttl is not None and ttl > HALF_HOUR and self._wire != "openai_chat" else {}
-                return {"mode": "explicit", **long}
+                is_long = self._long is not None and ttl is not None and ttl > HALF_HOUR
+                return {"mode": "explicit", **({"ttl": self._long} if is_long else {})}
             case _:
                 if self._room <= 0:
                     why = f"at most {MAX_MARKS} are possible; the first ones are sent, so that they stay in place"
@@ -310,7 +314,7 @@ class _Writer:
                 return {**_KINDS[self._caching], **self._short_or_long(ttl)}
 
     def _short_or_long(self, ttl: int | None) -> JsonObject:
-        time = anthropic_ttl(ttl, self._notes)
+        time = block_ttl(ttl, self._notes)
         if time.get("ttl") != "1h":
             self._is_short = True
         elif self._is_short:
@@ -331,10 +335,10 @@ def _items(request: Request) -> Iterator[Part | Tool]:
         yield from message.parts
 
 
-def anthropic_ttl(ttl: int | None, notes: NoticeCollector, /) -> JsonObject:
+def block_ttl(ttl: int | None, notes: NoticeCollector, /) -> JsonObject:
     """The member `ttl` of a mark of Anthropic's models: they know five minutes and an hour.
 
-    >>> anthropic_ttl(3600, NoticeCollector("w")), anthropic_ttl(None, NoticeCollector("w"))
+    >>> block_ttl(3600, NoticeCollector("w")), block_ttl(None, NoticeCollector("w"))
     ({'ttl': '1h'}, {})
     """
     if ttl is None:
@@ -355,28 +359,32 @@ def _request_fields(
     *,
     key: str | None,
     is_marked: bool,
-) -> dict[str, Any]:
-    """The `extra` of the request with the target's fields for caching. Encoders of wires with one form have theirs."""
-    if target.wire in _OWN_CACHING:
-        return request.extra
-    own = {**full_extra(request, target.wire), **wire_extra(request.extra, target.provider)}
+) -> JsonObject:
+    """The target's fields for caching."""
     fields: JsonObject = {}
     if caching == "blocks" and request.cache:
-        fields["cache_control"] = {"type": "ephemeral", **anthropic_ttl(request.cache_ttl, notes)}
+        fields["cache_control"] = {"type": "ephemeral", **block_ttl(request.cache_ttl, notes)}
     if caching in ("key", "breakpoints") and (request.cache or is_marked):
         fields["prompt_cache_key"] = key or conversation_key(request)
     ttl = request.cache_ttl
     if ttl is not None and caching == "key" and ttl > HOUR:
         fields["prompt_cache_retention"] = "24h"
     if ttl is not None and caching == "breakpoints" and ttl > HALF_HOUR:
-        if target.wire == "openai_chat":
+        if target.quirks.long_cache is None:
             notes.add("info", "cache ttl", f"{ttl} s became 30m: there is no other time")
         else:
-            fields["prompt_cache_options"] = {"ttl": "12h"}
+            fields["prompt_cache_options"] = {"ttl": target.quirks.long_cache}
+    return fields
+
+
+def _with_fields(request: Request, target: Target, fields: JsonObject) -> Request:
+    """The request with fields for its target in `extra`; those that the caller set win."""
+    own = {**full_extra(request, target.wire), **wire_extra(request.extra, target.provider)}
     fields = {name: value for name, value in fields.items() if name not in own}
     if not fields:
-        return request.extra
-    return {**request.extra, target.wire: {**wire_extra(request.extra, target.wire), **fields}}
+        return request
+    wire = {**wire_extra(request.extra, target.wire), **fields}
+    return replace(request, extra={**request.extra, target.wire: wire})
 
 
 def conversation_key(request: Request, /) -> str:

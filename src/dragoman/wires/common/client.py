@@ -15,7 +15,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
 from dragoman.types import Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
-from dragoman.wires.common.caching import needs_caching, prepare_caching
+from dragoman.wires.common.caching import Caching, needs_caching, prepare_caching
 from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
@@ -126,6 +126,7 @@ class WireClient:
         framing: Callable[[], FrameDecoder] = SseDecoder,
         decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
         thinking_extra: Extra | None = None,
+        caching: Caching | None = None,
         decode_plain: Callable[[bytes, Request | None, Target | None], Response | None] | None = None,
         encode_completion: Callable[[Request, Target], HttpRequest | None] | None = None,
     ) -> None:
@@ -138,6 +139,8 @@ class WireClient:
         self._framing = framing
         self._thinking_extra = thinking_extra
         """The extra of thinking in `<think>` tags; None if texts of this wire are never split."""
+        self._caching: Caching | None = caching
+        """How targets of this wire are told what to cache, if all of them are told in the same way."""
         self._decode_plain = decode_plain
         """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
         self._encode_completion = encode_completion
@@ -153,7 +156,7 @@ class WireClient:
         if not needs_caching(request):
             return self._encode_request(request, target)
         notes = NoticeCollector(self._wire, strict=request.strict)
-        http = self._encode_request(prepare_caching(request, target, notes), target)
+        http = self._encode_request(prepare_caching(request, target, notes, self._caching), target)
         return msgspec.structs.replace(http, notices=notes.notices + http.notices) if notes.notices else http
 
     def _encode_text(self, request: Request, target: Target) -> HttpRequest:
