@@ -230,6 +230,9 @@ RIGHT: dict[str, Any] = {
     "target": MODEL,
     "outcome": "served",
     "vectors": ((0.5,),),
+    "score": 0.5,
+    "query": "ships",
+    "documents": ["a", "b"],
     "image": Pillow.new("RGB", (2, 2)),
     "server": "python -m nothing",
     "method": "POST",
@@ -263,6 +266,7 @@ RIGHT: dict[str, Any] = {
 }
 """By parameter: a right value."""
 RIGHT_FOR: dict[str, dict[str, Any]] = {
+    "Ranking": {"documents": (dragoman.RankedDocument(index=0, score=0.5),)},
     "Image": {"url": "https://example.org/a.png"},
     "Document.from_url": {"url": "https://example.org/a.pdf"},
     "Opaque": {"data": {}},

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr, replace
 from dragoman.errors import InvalidRequest
 from dragoman.types.base import Value, is_object
 from dragoman.types.checks import wrong_value
+from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Opaque, Part
 
 CACHE = "cache"
@@ -22,7 +23,7 @@ _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class CachePoint(Value, msgspec.Struct, frozen=True, omit_defaults=True, tag="cache_point"):
+class CachePoint(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="cache_point"):
     """The end of a beginning of the prompt that the provider should cache. It stands after a part.
 
     `ttl` says how long: a number of seconds, or a text such as "5m" or "1h"; None is `cache_ttl` of the request, or

@@ -271,7 +271,7 @@ class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, 
         check_struct(self, without="vectors" if is_usual else None)
 
 
-class RankedDocument(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RankedDocument(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """One document of a ranking: its place in the list of documents, and how relevant it is for the query."""
 
     index: int
@@ -281,7 +281,7 @@ class RankedDocument(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defa
         check_struct(self)
 
 
-class Ranking(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Ranking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
     """Documents in the order of their relevance for a query, the best first.
 
     >>> Ranking(documents=(RankedDocument(index=1, score=0.9),)).documents[0].index
