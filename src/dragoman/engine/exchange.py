@@ -26,6 +26,7 @@ from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Thinking, Usage
+from dragoman.types.base import unchecked
 from dragoman.wires.base import ClientHalf, StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
@@ -91,7 +92,7 @@ def exchange(
 def _served(response: Response, http: HttpRequest, target: Target, head: Head) -> Response:
     """The response with its target, the notices of the request, its cost, and what the provider said in its headers."""
     request_id, rate_limits = provider_headers(head)
-    return msgspec.structs.replace(
+    return unchecked(
         response,
         target=target.name,
         notices=tuple(dict.fromkeys(http.notices + response.notices)),

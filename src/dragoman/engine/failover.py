@@ -20,7 +20,7 @@ from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
 from dragoman.engine.load import LimitState, Loads
-from dragoman.engine.plain_call import is_plain, plain_call
+from dragoman.engine.plain_call import SERVED, is_plain, plain_call
 from dragoman.engine.routing import IN_ORDER, error_kind, order_targets
 from dragoman.errors import (
     AuthFailed,
@@ -39,7 +39,7 @@ from dragoman.targets.estimates import prompt_tokens, total_tokens
 from dragoman.targets.pools import Affinity, DeploymentPool, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
-from dragoman.types.base import Amount, WholeNumber
+from dragoman.types.base import Amount, WholeNumber, unchecked
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
 
@@ -134,10 +134,7 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
 
     If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
     """
-    if request.stream or not targets or options.is_routed:
-        return Chain(request, health, options).run(targets)
-    first = targets[0]
-    if first.pool is not None or first.deployment_limits is not None or not is_plain(request, first, options.timeouts):
+    if not _is_short(request, targets, options):
         return Chain(request, health, options).run(targets)
     return plain_call(
         request,
@@ -146,6 +143,14 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
         options.timeouts,
         lambda error, began: Chain(request, health, options).run(targets, error, began),
     )
+
+
+def _is_short(request: Request, targets: Sequence[Target], options: ChainOptions) -> bool:
+    """Whether the first target can be called by the short way."""
+    if request.stream or not targets or options.is_routed:
+        return False
+    first = targets[0]
+    return first.pool is None and first.deployment_limits is None and is_plain(request, first, options.timeouts)
 
 
 class Chain:
@@ -174,6 +179,19 @@ class Chain:
         """Tokens of the request, if a limit counts them."""
         self._limit_wait: float | None = None
         """Seconds until the first target that is at its limit may have room again."""
+
+    def start(self, targets: Sequence[Target], /) -> Plan[Response]:
+        """As `run`, by the short way if the call is a plain one."""
+        if self._adapt is not None or not _is_short(self._request, targets, self._options):
+            return self.run(targets)
+        self.current_target = targets[0].name
+        return plain_call(
+            self._request,
+            targets[0],
+            self._health,
+            self._options.timeouts,
+            lambda error, began: self.run(targets, error, began),
+        )
 
     def run(
         self, targets: Sequence[Target], failure: DragomanError | None = None, began: float | None = None, /
@@ -394,8 +412,8 @@ class Chain:
         response = completed.response
         self._health.record_success(name, completed.latency)
         duration = completed.ended_at - began
-        self._attempts.append(Attempt(target=name, outcome="served", duration=duration, usage=response.usage))
-        return replace(response, attempts=tuple(self._attempts))
+        self._attempts.append(unchecked(SERVED, target=name, duration=duration, usage=response.usage))
+        return unchecked(response, attempts=tuple(self._attempts))
 
     def _handle_error(
         self, candidate: _Candidate, error: DragomanError, began: float, admission: TargetAdmission

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dragoman import wires
-from dragoman.engine.attempt import annotate_error
+from dragoman.engine.attempt import HEAVY_MESSAGES, annotate_error
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
 from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit
@@ -24,7 +24,7 @@ from dragoman.types import Attempt, Request, Response
 from dragoman.types.base import unchecked
 from dragoman.wires.common.client import is_text_only
 
-_SERVED = Attempt(target="", outcome="served")
+SERVED = Attempt(target="", outcome="served")
 LongWay: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
 """The plan that goes on after the error of an attempt that began at a moment; without an error, the plan of a call."""
 
@@ -37,6 +37,7 @@ def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
     """
     return (
         request.schema is None
+        and len(request.messages) <= HEAVY_MESSAGES
         and target.credential is None
         and not (target.needs_key and not target.api_key)
         and (timeouts.total is None or timeouts.total > 0)
@@ -77,7 +78,7 @@ def plain_call(
         duration = ended_at - began
         health.record_success(name, duration)
         request_id, rate_limits = provider_headers(answer)
-        attempt = unchecked(_SERVED, target=name, duration=duration, usage=response.usage)
+        attempt = unchecked(SERVED, target=name, duration=duration, usage=response.usage)
         yield Observe(attempt)
         return unchecked(
             response,

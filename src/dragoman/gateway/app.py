@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.effects import Emit
-from dragoman.errors import DragomanError, StoreDown, redact
-from dragoman.events import Event, Finished, PartStarted, Ping, Started, fold, to_events
+from dragoman.errors import DragomanError, StoreDown
+from dragoman.events import Event, Finished, PartStarted, Ping, Started, fold
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
@@ -39,8 +39,8 @@ from dragoman.gateway.errors import (
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
-from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
-from dragoman.gateway.request import RequestContext
+from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state, part_has_state
+from dragoman.gateway.request import RequestContext, redacted
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
 from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress, has_body
@@ -56,6 +56,7 @@ from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response
+from dragoman.types.base import unchecked
 from dragoman.wires.base import BackgroundHooks, SocketHooks, StreamEncoder, Wire, unsupported_parts
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
@@ -567,12 +568,12 @@ def _ignore_failure(ping: "asyncio.Future[None]") -> None:
 def _complete(value: S, context: RequestContext) -> S:
     """With the model that the client asked for, and an id and a time if the provider sent none."""
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
-    return replace(value, id=id, model=redact(context.model), created=created)
+    return unchecked(value, id=id, model=redacted(context.model), created=created)
 
 
 async def _tag_response(response: Response, context: RequestContext) -> tuple[Response, tuple[Notice, ...]]:
     """The response with the reasoning state of its target, for clients of another dialect."""
-    if not context.is_crossing(response.target) or not any(map(has_state, to_events(response))):
+    if not context.is_crossing(response.target) or not any(map(part_has_state, response.message.parts)):
         return response, ()
     tagger = await context.tagger(response.target)
     if tagger is None:

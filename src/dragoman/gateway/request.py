@@ -8,6 +8,7 @@ the decoded request, chooses its targets and loads what is stored of its convers
 import random
 import secrets
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import count
 from os import getpid
 from typing import cast
@@ -54,6 +55,8 @@ GATEWAY_FIELDS = NATIVE + VERBATIM
 NO_REQUEST = Request()
 NO_CHOICE = TargetChoice((), ChainOptions())
 NOT_STORED = StoredResponseQuery()
+redacted = lru_cache(maxsize=1024)(redact)
+"""`redact` for names of models and targets, of which there are few: a search costs as much as ten headers."""
 
 
 class RequestContext:
@@ -279,7 +282,7 @@ class RequestContext:
         # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
         options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
         self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
-        plan = self._chain.run(self.choice.targets)
+        plan = self._chain.start(self.choice.targets)
         return plan if compaction is None else _compacted(plan, compaction)
 
     def _compaction(self) -> CompactionHooks | None:
@@ -387,7 +390,7 @@ class RequestContext:
         """The id of the request, which target and tier answered, and how many attempts it took."""
         headers = id_headers(self.id)
         if target is not None:
-            headers.append(("x-dragoman-target", header_value(redact(target))))
+            headers.append(("x-dragoman-target", header_value(redacted(target))))
         if self.choice.tier is not None:
             headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
         if self.record is not None and self.record.attempts:

@@ -291,7 +291,7 @@ class RequestRecord:
         usage: Usage = UNKNOWN_USAGE,
         response: Response | None = None,
         error: BaseException | None = None,
-        notices: Iterable[Notice] = (),
+        notices: tuple[Notice, ...] = (),
     ) -> None:
         """Record the outcome: served, failed, or client_disconnected. Only the first call counts."""
         if self.is_finished:
@@ -315,7 +315,7 @@ class RequestRecord:
             duration=accounting.timer() - self._start,
             time_to_first_token=self._first,
             attempts=self.attempts,
-            losses=dict(Counter(notice.kind for notice in notices if notice.loss)),
+            losses=dict(Counter([notice.kind for notice in notices if notice.loss])) if notices else {},
         )
         if outcome == "client_disconnected" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the chain was closed and cannot report it

@@ -176,11 +176,12 @@ class AnswerTagger:
 
 
 def has_state(event: Event, /) -> bool:
-    """Whether an event may belong to a part with state of its provider: thinking, a call, or a text with `extra`."""
-    match event:
-        case PartStarted():
-            return event.kind in ("thinking", "tool_call")
-        case PartEnded(part=Text() as text):
-            return bool(text.extra)
-        case _:
-            return False
+    """Whether an event may belong to a part with state of its provider."""
+    if type(event) is PartStarted:
+        return event.kind in ("thinking", "tool_call")
+    return type(event) is PartEnded and part_has_state(event.part)
+
+
+def part_has_state(part: Part, /) -> bool:
+    """Whether a part may have state of its provider: thinking, a call, or a text with `extra`."""
+    return bool(part.extra) if type(part) is Text else isinstance(part, Thinking | ToolCall)

@@ -7,6 +7,7 @@ because a page does not have the key. Clients that are not browsers send no `Ori
 """
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from dragoman.gateway.errors import Forbidden
@@ -27,7 +28,7 @@ def check_browser(http: HttpRequest, runtime: Runtime, /) -> None:
         return
     headers, settings = http.headers, runtime.config.gateway
     host = headers.get("host")
-    if host is not None and not _is_own_name(host_name(host), settings.host_names):
+    if host is not None and not _is_own_host(host, settings.host_names):
         raise Forbidden(f"host {host[:200]!r} is not a name of this gateway; add it to host_names in [gateway]")
     origin = headers.get("origin")
     if origin is not None and not _is_allowed(origin, settings.origins) and _origin_host(origin) != host:
@@ -80,6 +81,11 @@ def _origin_host(origin: str) -> str | None:
 
 def _is_allowed(origin: str, origins: tuple[str, ...]) -> bool:
     return origin in origins or ANY in origins
+
+
+@lru_cache(maxsize=256)
+def _is_own_host(host: str, hosts: tuple[str, ...]) -> bool:
+    return _is_own_name(host_name(host), hosts)
 
 
 def _is_own_name(name: str | None, hosts: tuple[str, ...]) -> bool:
