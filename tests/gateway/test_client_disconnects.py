@@ -12,7 +12,7 @@ from dragoman import wires
 from dragoman.testing import FaultyServer, NoResponse, RawResponse, StallAfter
 from dragoman.testing.script import render
 from dragoman.types import Request
-from tests.support.clock import TRIES
+from tests.support.clock import moment
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 from tests.support.sockets import STAGES, StoppedServer, stopped_server
 
@@ -74,13 +74,10 @@ def test_a_client_that_leaves_closes_the_connection_to_the_provider_at_once(
 ) -> None:
     """The row of the matrix in tests/io/test_cancellation.py for clients of a gateway."""
 
-    def delay() -> float:
-        with gateway.send(chat(f"{name_of(stage)}/m", stream=stream)):
-            stopped[stage].wait_until_reached()
-        left_at = time.monotonic()
-        return stopped[stage].wait_until_left() - left_at
-
-    assert any(delay() < LIMIT for _ in range(TRIES))
+    with gateway.send(chat(f"{name_of(stage)}/m", stream=stream)):
+        stopped[stage].wait_until_reached()
+    left_at = moment(*gateway.processes())
+    assert left_at.until(stopped[stage].wait_until_left()) < LIMIT
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])

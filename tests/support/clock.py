@@ -1,11 +1,44 @@
-"""Time as tests take it: on a busy machine anything may be late once."""
+"""Time as tests take it: what a busy machine adds is measured, and does not count."""
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 TRIES = 10
+
+
+class Moment(NamedTuple):
+    """A moment, and how long some processes had waited for a processor until then."""
+
+    at: float
+    waited: float
+    processes: tuple[int, ...]
+
+    def until(self, later: float, /) -> float:
+        """Seconds until a later moment, without those in which a thread was ready and got no processor."""
+        return later - self.at - (_waited(self.processes) - self.waited)
+
+
+def moment(*processes: int) -> Moment:
+    """This moment, for this process and others."""
+    processes = (os.getpid(), *processes)
+    waited = _waited(processes)
+    return Moment(time.monotonic(), waited, processes)
+
+
+def _waited(processes: tuple[int, ...]) -> float:
+    """Seconds that the threads of processes stood in the queue for a processor; 0 where the system does not say."""
+    total = 0
+    for process in processes:
+        for file in Path(f"/proc/{process}/task").glob("*/schedstat"):
+            with suppress(OSError, IndexError):  # the thread has just ended
+                total += int(file.read_text(encoding="ascii").split()[1])
+    return total / 1e9
 
 
 def soonest(work: Callable[[], object], error: type[BaseException], *, most: float) -> float:

@@ -40,6 +40,8 @@ class Sign(msgspec.Struct, frozen=True):
     rejected: str | None = None
     """The `secret` of a signed request that the server rejected: another key is needed."""
     timeout: float | None = None
+    stopper: Any = None
+    """Set by the driver: stops it from another thread."""
 
 
 class Send(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for_futures
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import AuthFailed, DragomanError, SetupError, TimedOut
 from dragoman.http import HttpRequest
+from dragoman.io.stopper import Stopper
 from dragoman.targets.credentials import SigningRequest, Token
 from dragoman.targets.provider import clean_key
 from dragoman.targets.target import Target
@@ -84,7 +85,7 @@ class CachedCredential(ABC, Generic[S]):
         while True:
             secret, pending = self._begin(signing.rejected, None)
             if pending is not None:
-                wait_for_futures([pending], _remaining(deadline))
+                _wait(pending, _remaining(deadline), getattr(signing, "stopper", None))
                 secret = self._take(pending, signing)
             if secret is not None:
                 return self.apply(signing.request, secret, signing.target)
@@ -169,6 +170,21 @@ class CachedCredential(ABC, Generic[S]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source})"
+
+
+def _wait(pending: "Future[Any]", seconds: float | None, stopper: Stopper | None) -> None:
+    """Wait for a fetch. A stopper ends the wait, and only the wait: others may need the key."""
+    if stopper is None:
+        wait_for_futures([pending], seconds)
+        return
+    stopped: Future[None] = Future()
+    stopper.attach(lambda: stopped.done() or stopped.set_result(None))
+    try:
+        wait_for_futures([pending, stopped], seconds, FIRST_COMPLETED)
+    finally:
+        stopper.detach()
+    if stopper.is_stopped:
+        raise stopper.error
 
 
 def _remaining(deadline: float | None) -> float | None:

@@ -47,7 +47,7 @@ LOGGER = logging.getLogger("dragoman.calls")
 LOGGER.addHandler(logging.NullHandler())
 """Silent unless the program configures logging: attempts (debug), failed ones (info), cooldowns (warning)."""
 T = TypeVar("T")
-E = TypeVar("E", Send, Open, Fetch)
+E = TypeVar("E", Send, Open, Fetch, Sign)
 Observer: TypeAlias = Callable[[Any], object]
 
 
@@ -153,7 +153,7 @@ class Driver:
             case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
             case Sign():
-                return effect.target.credential.sign(effect)
+                return effect.target.credential.sign(resources.stoppable(effect))
             case _:
                 assert_never(effect)
 

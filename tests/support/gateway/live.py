@@ -71,11 +71,15 @@ class Gateway:
 
     def kill(self) -> None:
         """End it and its workers at once, as a machine that fails does."""
-        id = self.process.pid
-        workers = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
-        for each in (id, *map(int, workers)):
+        for each in self.processes():
             os.kill(each, signal.SIGKILL)
         self.process.wait(PATIENCE)
+
+    def processes(self) -> list[int]:
+        """The ids of the gateway and its workers."""
+        id = self.process.pid
+        workers = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
+        return [id, *map(int, workers)]
 
     def wait_until(self, is_so: Any) -> None:
         """Ask again and again, for some seconds."""
