@@ -328,7 +328,7 @@ def httpx_cells() -> Iterator[Any]:
             for kind in calls.split():
                 call = (ASYNC_CALLS if use == "async" else BLOCKING_CALLS)[kind]
                 for stage in stages:
-                    if stage in STAGES[2:]:  # httpx has no way to stop a blocking client while it connects
+                    if stage in STAGES[2:]:  # httpx closes a socket that connects only when its own time limit is over
                         yield pytest.param(way(call), stage, client, id=f"{name}-{use}-{kind}-{stage}")
 
 
@@ -452,3 +452,14 @@ def test_stopping_a_call_that_has_no_connection_ends_it_at_once(
     with server_of() as server:
         stopped_at = stop(server, model_of(server, retries=1))
         assert stopped_at.until(server.wait_until_left()) < LIMIT
+
+
+@pytest.mark.parametrize("name", ["close from another thread", "Ctrl-C", "limit total", "limit connect"])
+@pytest.mark.parametrize("kind", ["plain", "streamed"])
+def test_a_blocking_httpx_client_that_resolves_a_name_can_be_stopped(name: str, kind: str) -> None:
+    way, _, kinds, _ = ROWS[name]
+    if kind in kinds:
+        with Resolving() as server:
+            client = httpx.Client(trust_env=False)
+            stopped_at = way(BLOCKING_CALLS[kind])(server, model_of(server, http_client=client))
+            assert stopped_at.until(time.monotonic()) < LIMIT

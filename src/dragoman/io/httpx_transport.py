@@ -1,7 +1,9 @@
 """The transport over a user's own httpx client.
 
-httpx limits each read, not a whole wait, and its blocking client cannot be stopped from outside. So a blocking wait is
-guarded: a thread shuts the socket down when the time is over or the call is stopped. An async wait is just cancelled.
+httpx limits each read, not a whole wait, and its blocking client cannot be stopped from outside. So a blocking client
+sends in a thread of its own, which the call leaves behind if a name is not resolved or no connection is free in time;
+and a read is guarded: a thread shuts the socket down when the time is over or the call is stopped. An async wait is
+just cancelled.
 """
 
 import asyncio
@@ -9,6 +11,8 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextvars import copy_context
 from typing import Any
 
 import httpx
@@ -94,9 +98,13 @@ class HttpxTransport:
         try:
             request = guard.request = _build(client, effect)
             request.extensions["trace"] = progress.trace
-            with guard.until(_moment(_shortest(effect.timeout, effect.total))):
-                response = guard.response = client.send(request, stream=True, follow_redirects=False)
-                _limit_reads(request, effect)
+            response = guard.response = _Sending(client, request, guard).run(
+                _moment(_shortest(effect.timeout, effect.total)),
+                _moment(effect.connect),
+                progress,
+                effect.stopper,
+            )
+            _limit_reads(request, effect)
         except _UNSENDABLE:
             response = None
         except _FAULTS as error:
@@ -201,14 +209,14 @@ class _Progress:
     """Whether a request still waits for its connection: a time limit that ends then is one of the connection."""
 
     def __init__(self) -> None:
-        self._is_connecting = False
+        self.is_connecting = False
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take an event of httpcore. A CONNECT goes to a proxy."""
         if event == "connection.connect_tcp.started":
-            self._is_connecting = True
+            self.is_connecting = True
         elif event.endswith(".send_request_headers.started") and info["request"].method != b"CONNECT":
-            self._is_connecting = False
+            self.is_connecting = False
 
     async def atrace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take an event of httpcore, in an async client."""
@@ -216,7 +224,82 @@ class _Progress:
 
     def explain(self, error: Exception) -> Exception:
         """The error, or ConnectTimeout for a time limit of ours that ended before there was a connection."""
-        return httpx.ConnectTimeout("") if self._is_connecting and isinstance(error, TimeoutError) else error
+        return httpx.ConnectTimeout("") if self.is_connecting and isinstance(error, TimeoutError) else error
+
+
+class _Sending:
+    """Sends a request in a thread, up to the head of its answer, so that the caller can leave it at any moment."""
+
+    def __init__(self, client: httpx.Client, request: httpx.Request, guard: "_Guard") -> None:
+        self._client = client
+        self._request = request
+        self._guard = guard
+        self._is_left = False
+        self._lock = threading.Lock()
+        self._result: Future[httpx.Response] = Future()
+        self._stopped: Future[None] = Future()
+
+    def run(
+        self, ends: float | None, connects: float | None, progress: "_Progress", stopper: Stopper | None
+    ) -> httpx.Response:
+        """The response, whose body is not read. Raises TimeoutError when a moment is over."""
+        if ends is not None and ends <= time.monotonic():
+            raise TimeoutError
+        if stopper is not None:
+            stopper.attach(self._stop)
+        context = copy_context()
+        threading.Thread(target=context.run, args=(self._send,), name="dragoman-httpx", daemon=True).start()
+        try:
+            first = _shortest(ends, connects)
+            self._wait(first)
+            if not self._is_over() and first != ends and not progress.is_connecting:
+                self._wait(ends)
+            if self._result.done():
+                return self._result.result()
+            self._guard.is_over = True
+            raise TimeoutError
+        finally:
+            self._leave()
+            if stopper is not None:
+                stopper.attach(self._guard.abort)
+
+    def _wait(self, ends: float | None) -> None:
+        seconds = None if ends is None else max(0.0, ends - time.monotonic())
+        futures: list[Future[Any]] = [self._result, self._stopped]
+        wait(futures, seconds, FIRST_COMPLETED)
+
+    def _is_over(self) -> bool:
+        return self._result.done() or self._stopped.done()
+
+    def _send(self) -> None:
+        with self:
+            response = self._client.send(self._request, stream=True, follow_redirects=False)
+            with self._lock:
+                if not self._is_left:
+                    self._result.set_result(response)
+                    return
+            response.close()
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        """Keep an error of any kind for the caller, who raises it in its own thread."""
+        if error is not None and not self._result.done():
+            self._result.set_exception(error)
+        return True
+
+    def _stop(self) -> None:
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+        self._guard.abort()
+
+    def _leave(self) -> None:
+        """Leave the thread alone, if it is not done: it ends by itself, and what it gets is closed."""
+        with self._lock:
+            self._is_left = not self._result.done()
+        if self._is_left:
+            self._guard.abort()
 
 
 class _Guard:
