@@ -178,7 +178,7 @@ def _wait(pending: "Future[Any]", seconds: float | None, stopper: Stopper | None
         wait_for_futures([pending], seconds)
         return
     stopped: Future[None] = Future()
-    stopper.attach(lambda: stopped.done() or stopped.set_result(None))
+    stopper.attach(stopped.cancel)  # it is done then; it can be stopped more than once
     try:
         wait_for_futures([pending, stopped], seconds, FIRST_COMPLETED)
     finally:
