@@ -61,6 +61,10 @@ def test_an_agent_says_what_to_write_too(name: str) -> None:
     assert str(refused.value) == f"Agent has no option {name}; write {OPTION_HINTS[name]}"
     with pytest.raises(InvalidRequest, match="Agent has no option colour; the options are output, system, "):
         Agent("demo/any", colour=1)  # type: ignore[call-overload]
+    typo: Any = {"toolz": []}
+    with pytest.raises(InvalidRequest, match=r"Agent has no option toolz; did you mean 'tools'\?") as refused:
+        Agent("demo/any", **typo)
+    assert refused.value.param == "toolz"
 
 
 # Calls without a prompt ----------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_an_empty_element_is_a_wrong_set_up(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["groq/", "/llama", "/"])
 def test_half_a_target_is_a_wrong_set_up(spec: str) -> None:
-    with pytest.raises(SetupError, match=f"target must be provider/model, got '{spec}'"):
+    with pytest.raises(SetupError, match=f"target must be provider/model, got '{spec}'; targets"):
         empty().targets(spec)
 
 

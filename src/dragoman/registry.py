@@ -439,7 +439,8 @@ class Registry:
     def _target(self, name: str, env: Mapping[str, str], connection: ConnectionOptions | None = None) -> Target:
         provider_name, _, model = name.partition("/")
         if not provider_name or not model:
-            raise SetupError(f"target must be provider/model, got {shown(name)}", param="name")
+            hint = "targets() takes aliases and models without a provider, too"
+            raise SetupError(f"target must be provider/model, got {shown(name)}; {hint}", param="name")
         provider = self.provider(provider_name)
         entry = self._cache.get(name)
         if entry is None or entry[0] is not provider:

@@ -31,6 +31,7 @@ from dragoman.streaming import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.option_hints import OPTION_HINTS
 from dragoman.tools.decorator import NAME, Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
 from dragoman.tools.executor import Approve
@@ -273,8 +274,11 @@ _LOOP_OPTIONS = frozenset(AgentOptions.__annotations__) & frozenset(LoopSettings
 
 def _check(options: AgentOptions) -> None:
     if unknown := options.keys() - AgentOptions.__annotations__.keys():
-        known = f"the options are output, {', '.join(AgentOptions.__annotations__)}"
+        names = ("output", *AgentOptions.__annotations__)
+        known = f"the options are {', '.join(names)}"
         hints = [f"write {OPTION_HINTS[name]}" for name in sorted(unknown) if name in OPTION_HINTS]
+        if not hints and (close := did_you_mean(min(unknown), names)):
+            known = close.removeprefix("; ")
         reason = f"Agent has no option {', '.join(sorted(unknown))}; {'; '.join(hints) or known}"
         raise InvalidRequest(reason, param=min(unknown))
     for name, (is_valid, expected) in _CHECKS.items():
