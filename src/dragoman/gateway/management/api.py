@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from dragoman.gateway.management import audit, keys, openapi, tables, teams
+from dragoman.gateway.management import audit, keys, openapi, tables, teams, usage
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.management.operations import PREFIX, AdminCall, AdminOperation
 from dragoman.gateway.management.principal import check_role, principal_of
@@ -14,7 +14,13 @@ from dragoman.gateway.server.response import GatewayResponse, RequestHandler
 from dragoman.gateway.validation import decode_json, decode_query
 from dragoman.wires.common.server_endpoints import Route
 
-OPERATIONS: tuple[AdminOperation, ...] = (*keys.OPERATIONS, *teams.OPERATIONS, *tables.OPERATIONS, *audit.OPERATIONS)
+OPERATIONS: tuple[AdminOperation, ...] = (
+    *keys.OPERATIONS,
+    *teams.OPERATIONS,
+    *tables.OPERATIONS,
+    *audit.OPERATIONS,
+    *usage.OPERATIONS,
+)
 DOCUMENT = "openapi.json"
 NO_STORE = ("cache-control", "no-store")
 

@@ -7,9 +7,12 @@ and the rows of the usage log with their sums.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import msgspec
+
+if TYPE_CHECKING:
+    from dragoman.gateway.store.usage_queries import RowsPage, RowsQuery, SumsQuery, SumsResult
 
 
 class _Any(Enum):
@@ -258,6 +261,18 @@ class Store(Protocol):
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         """The sums of the days from `first` to `last`, both included."""
+        ...
+
+    async def sums(self, query: "SumsQuery", /) -> "SumsResult":
+        """Sums of the usage log by time and group. The times of the query are whole hours, or minutes."""
+        ...
+
+    async def find_rows(self, query: "RowsQuery", /) -> "RowsPage":
+        """A page of rows of the usage log."""
+        ...
+
+    async def row(self, id: str, /) -> UsageRow | None:
+        """One row of the usage log."""
         ...
 
     async def aclose(self) -> None:

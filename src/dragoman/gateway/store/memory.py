@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from operator import add
 from secrets import token_hex
 from typing import TypeVar
 
@@ -19,6 +20,19 @@ from dragoman.gateway.store.base import (
     UsageSum,
     empty_sum,
     sum_usage,
+)
+from dragoman.gateway.store.usage_queries import (
+    COUNTS,
+    HourName,
+    RowsPage,
+    RowsQuery,
+    Sums,
+    SumsQuery,
+    SumsResult,
+    hour_name,
+    hour_of,
+    ledger_counts,
+    page_of,
 )
 
 K = TypeVar("K")
@@ -45,6 +59,7 @@ class MemoryStore:
         self._values: OrderedDict[str, tuple[StoredValue, float | None]] = OrderedDict()
         self._counters: counters.CounterStates = {}
         self._rows: OrderedDict[str, UsageRow] = OrderedDict()
+        self._hours: OrderedDict[tuple[int, HourName], list[int]] = OrderedDict()
         self._sums: OrderedDict[tuple[str, str | None, str, str | None], UsageSum] = OrderedDict()
 
     def exposure(self) -> str | None:
@@ -131,7 +146,10 @@ class MemoryStore:
                 name = row.day, row.key, row.model, row.target
                 total = self._sums.get(name)
                 self._sums[name] = (empty_sum(row) if total is None else total).add(row)
+                hour = self._hours.setdefault((hour_of(row), hour_name(row)), [0] * len(COUNTS))
+                hour[:] = map(add, hour, ledger_counts(row))
         _trim(self._rows)
+        _trim(self._hours)
         _trim(self._sums)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
@@ -142,6 +160,24 @@ class MemoryStore:
             [each for each in self._sums.values() if first <= each.day <= last],
             [row for row in self._rows.values() if not row.is_finished and first <= row.day <= last],
         )
+
+    async def sums(self, query: SumsQuery, /) -> SumsResult:
+        sums = Sums(query)
+        if query.grain == "minute":
+            sums.add_rows(self._rows.values())
+        else:
+            for (hour, name), counts in self._hours.items():
+                if query.first <= hour < query.last:
+                    sums.add(hour, name, counts)
+        return sums.result()
+
+    async def find_rows(self, query: RowsQuery, /) -> RowsPage:
+        found = [row for row in self._rows.values() if query.fits(row)]
+        found.sort(key=lambda row: (row.started_at, row.id), reverse=True)
+        return page_of(found[: query.limit + 1], query)
+
+    async def row(self, id: str, /) -> UsageRow | None:
+        return self._rows.get(id)
 
     async def aclose(self) -> None:
         """A store in memory has nothing to close."""

@@ -6,7 +6,7 @@ Commands that arrive during a round trip are sent together in the next one: a hu
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import date, timedelta
 from functools import cache
 from hashlib import sha1
@@ -31,6 +31,21 @@ from dragoman.gateway.store.base import (
     row_counts,
     sum_usage,
 )
+from dragoman.gateway.store.usage_queries import (
+    HOUR,
+    HOUR_TTL,
+    MAX_SCAN,
+    HourName,
+    RowsPage,
+    RowsQuery,
+    Sums,
+    SumsQuery,
+    SumsResult,
+    hour_name,
+    hour_of,
+    ledger_counts,
+    page_of,
+)
 
 try:
     from redis import exceptions
@@ -46,6 +61,8 @@ DOWN_PAUSE = 0.5
 """Seconds after a failure in which no command is sent."""
 MAX_BATCH = 256
 """Commands of one round trip."""
+SCAN_BATCH = 1000
+"""Rows that a query reads at a time."""
 ROW_TTL = 90 * 86400
 """Seconds until rows expire. Sums are kept."""
 
@@ -123,12 +140,13 @@ class RedisStore:
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
         keys = [self._rows, self._open]
-        arguments: list[Argument] = [ROW_TTL * 1000]
+        arguments: list[Argument] = [ROW_TTL * 1000, HOUR_TTL]
         for row in rows:
-            keys += [self._name("row", row.id), self._name("uses", row.day)]
+            keys += [self._name("row", row.id), self._name("uses", row.day), self._name("hours", str(hour_of(row)))]
             name = _encode((row.key, row.model, row.target))
             counts = [item for pair in row_counts(row).items() for item in pair]
             arguments += [row.id, row.started_at, int(row.is_finished), _encode(row), name, _encode(counts)]
+            arguments += [_encode(hour_name(row)), ",".join(map(str, ledger_counts(row)))]
         await self._script(scripts.RECORD, keys, arguments)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
@@ -140,6 +158,54 @@ class RedisStore:
         sums = [each for day, fields in zip(days, hashes, strict=True) for each in _sums(day, fields)]
         rows = await self._read_rows(await self._send("ZRANGE", self._open, 0, -1))
         return sum_usage(sums, [row for row in rows if first <= row.day <= last])
+
+    async def sums(self, query: SumsQuery, /) -> SumsResult:
+        sums = Sums(query)
+        if query.grain == "minute":
+            count = 0
+            async for rows in self._scan(query.first, query.last):
+                sums.add_rows(rows)
+                count += len(rows)
+                if count >= MAX_SCAN:
+                    return sums.result(truncated=True)
+            return sums.result()
+        hours = range(int(query.first), int(query.last), HOUR)
+        for start in range(0, len(hours), MAX_BATCH):
+            part = hours[start : start + MAX_BATCH]
+            hashes = await asyncio.gather(*(self._send("HGETALL", self._name("hours", str(hour))) for hour in part))
+            for hour, fields in zip(part, hashes, strict=True):
+                for name, counts in fields.items():
+                    sums.add(hour, _decode_hour_name(name), map(int, counts.split(b",")))
+                await asyncio.sleep(0)  # requests go on meanwhile
+        return sums.result()
+
+    async def find_rows(self, query: RowsQuery, /) -> RowsPage:
+        found: list[UsageRow] = []
+        count, last = 0, query.last if query.before is None else min(query.last, query.before[0])
+        async for rows in self._scan(query.first, last):
+            found += [row for row in rows if query.fits(row)]
+            count += len(rows)
+            if len(found) > query.limit:
+                break
+            if count >= MAX_SCAN:  # the client goes on from here
+                return RowsPage(rows=tuple(found), next=(rows[-1].started_at, rows[-1].id))
+        return page_of(found[: query.limit + 1], query)
+
+    async def row(self, id: str, /) -> UsageRow | None:
+        data = await self._send("GET", self._name("row", id))
+        return None if data is None else decode_row(data)
+
+    async def _scan(self, first: float, last: float) -> AsyncGenerator[tuple[UsageRow, ...]]:
+        """All rows of a time, both ends included, newest first, in batches."""
+        offset = 0
+        while True:
+            ids = await self._send("ZREVRANGEBYSCORE", self._rows, repr(last), repr(first), "LIMIT", offset, SCAN_BATCH)
+            rows = await self._read_rows(ids)
+            if rows:
+                yield tuple(sorted(rows, key=lambda row: (row.started_at, row.id), reverse=True))
+            if len(ids) < SCAN_BATCH:
+                return
+            offset += len(ids)
 
     async def _read_rows(self, ids: Sequence[bytes]) -> tuple[UsageRow, ...]:
         if not ids:
@@ -255,6 +321,7 @@ def _with_text(command: RedisCommand) -> RedisCommand:
 
 
 _encode = msgspec.json.encode
+_decode_hour_name = msgspec.json.Decoder(HourName).decode
 _decode_name = msgspec.json.Decoder(tuple[str | None, str, str | None]).decode
 
 

@@ -165,10 +165,19 @@ end
 )
 
 RECORD = """
-local all, open, ttl = KEYS[1], KEYS[2], ARGV[1]
-for i = 0, (#ARGV - 1) / 6 - 1 do
-  local row_key, sums_key = KEYS[3 + 2 * i], KEYS[4 + 2 * i]
-  local id, moment, finished, row, name, counts = unpack(ARGV, 2 + 6 * i, 7 + 6 * i)
+local all, open, ttl, hour_ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local function add(key, name, counts)
+  local old, sums = redis.call('HGET', key, name), {}
+  if not old then return redis.call('HSET', key, name, counts) end
+  local numbers = string.gmatch(old, '%d+')
+  for count in string.gmatch(counts, '%d+') do
+    table.insert(sums, string.format('%d', tonumber(numbers()) + tonumber(count)))
+  end
+  redis.call('HSET', key, name, table.concat(sums, ','))
+end
+for i = 0, (#ARGV - 2) / 8 - 1 do
+  local row_key, sums_key, hour_key = KEYS[3 + 3 * i], KEYS[4 + 3 * i], KEYS[5 + 3 * i]
+  local id, moment, finished, row, name, counts, hour_name, hour_counts = unpack(ARGV, 3 + 8 * i, 10 + 8 * i)
   local is_new = redis.call('EXISTS', row_key) == 0
   if is_new or redis.call('ZSCORE', open, id) then
     redis.call('SET', row_key, row, 'PX', ttl)
@@ -181,12 +190,14 @@ for i = 0, (#ARGV - 1) / 6 - 1 do
           redis.call('HINCRBY', sums_key, fields[j] .. ' ' .. name, string.format('%d', fields[j + 1]))
         end
       end
+      add(hour_key, hour_name, hour_counts)
+      redis.call('EXPIRE', hour_key, hour_ttl)
     else
       redis.call('ZADD', open, moment, id)
     end
   end
 end
-local oldest = tonumber(ARGV[#ARGV - 4]) - ttl / 1000
+local oldest = tonumber(ARGV[#ARGV - 6]) - ttl / 1000
 redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
 redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.errors import StoreDown
+from dragoman.errors import InvalidRequest, StoreDown
 from dragoman.gateway.store import counters
 from dragoman.gateway.store.base import (
     ANY,
@@ -33,6 +33,15 @@ from dragoman.gateway.store.base import (
     empty_sum,
     sum_usage,
 )
+from dragoman.gateway.store.sqlite_queries import (
+    HOURS_TABLE,
+    add_to_hour,
+    fill_hours,
+    select_row,
+    select_rows,
+    select_sums,
+)
+from dragoman.gateway.store.usage_queries import HOUR_TTL, RowsPage, RowsQuery, SumsQuery, SumsResult
 
 T = TypeVar("T")
 SqliteStep: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -41,6 +50,8 @@ BUSY_TIMEOUT = 5.0
 """Seconds to wait for the write lock of another process."""
 MAX_CALLS = 256
 """Calls in one transaction."""
+QUERY_TIMEOUT = 20.0
+"""Seconds for a query of the usage log."""
 SWEEP_INTERVAL = 3600.0
 ROW_DAYS = 90
 """Days until rows are deleted. Sums are kept."""
@@ -68,6 +79,8 @@ class SqliteStore:
         self._thread = ThreadPoolExecutor(1, "dragoman-sqlite")
         self._calls: SimpleQueue[_Call[Any]] = SimpleQueue()
         self._connection: sqlite3.Connection | None = None
+        self._readers = ThreadPoolExecutor(1, "dragoman-sqlite-queries")
+        self._reader: sqlite3.Connection | None = None
         self._swept = 0.0
 
     def exposure(self) -> str | None:
@@ -172,10 +185,53 @@ class SqliteStore:
 
         return await self._run(usage)
 
+    async def sums(self, query: SumsQuery, /) -> SumsResult:
+        return await self._query(lambda db: select_sums(db, query))
+
+    async def find_rows(self, query: RowsQuery, /) -> RowsPage:
+        return await self._query(lambda db: select_rows(db, query))
+
+    async def row(self, id: str, /) -> UsageRow | None:
+        return await self._query(lambda db: select_row(db, id))
+
     async def aclose(self) -> None:
         """Finish the calls under way, and close the file."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-        self._thread.shutdown(wait=False)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._readers, self._close_reader)
+        await loop.run_in_executor(self._thread, self._close)
+        for thread in (self._thread, self._readers):
+            thread.shutdown(wait=False)
+
+    # Queries that may take long: a thread and a connection of their own -----------------------------------------------
+
+    async def _query(self, step: SqliteStep[T]) -> T:
+        await self._run(lambda _db: None)  # the file and its tables are there
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, step)
+        except RuntimeError as error:
+            raise StoreDown(f"sqlite: {self._path} is closed") from error
+
+    def _read(self, step: SqliteStep[T]) -> T:
+        try:
+            if self._reader is None:
+                self._reader = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, isolation_level=None)
+                self._reader.execute("PRAGMA query_only = 1")
+            deadline = time.monotonic() + QUERY_TIMEOUT
+            self._reader.set_progress_handler(lambda: int(time.monotonic() > deadline), 100_000)
+            return step(self._reader)
+        except sqlite3.OperationalError as error:
+            if "interrupted" in str(error):
+                raise InvalidRequest(
+                    f"the query took more than {QUERY_TIMEOUT:g} s; ask for a shorter range"
+                ) from error
+            raise StoreDown(f"sqlite: {self._path}: {error}") from error
+        except sqlite3.Error as error:
+            raise StoreDown(f"sqlite: {self._path}: {error}") from error
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     # The thread -------------------------------------------------------------------------------------------------------
 
@@ -217,7 +273,10 @@ class SqliteStore:
                 stack.callback(db.close)
                 _use_write_ahead_log(db)
                 db.execute("PRAGMA synchronous = NORMAL")
-                db.executescript(TABLES)
+                db.executescript(TABLES + HOURS_TABLE)
+                db.execute("BEGIN IMMEDIATE")
+                fill_hours(db)
+                db.execute("COMMIT")
                 stack.pop_all()
             self._connection = db
         return self._connection
@@ -230,6 +289,7 @@ class SqliteStore:
         db.execute("DELETE FROM entries WHERE until <= ?", (now,))
         db.execute("DELETE FROM marks WHERE until <= ?", (now,))
         db.execute("DELETE FROM rows WHERE moment < ?", (now - ROW_DAYS * 86400,))
+        db.execute("DELETE FROM hours WHERE hour < ?", (now - HOUR_TTL,))
 
     def _close(self) -> None:
         self._drain()
@@ -299,3 +359,4 @@ def _record(db: sqlite3.Connection, row: UsageRow) -> None:
         found = db.execute("SELECT use FROM uses WHERE day = ? AND name = ?", (row.day, name)).fetchone()
         total = empty_sum(row) if found is None else _decode_sum(found[0])
         db.execute("REPLACE INTO uses VALUES (?, ?, ?)", (row.day, name, _encode(total.add(row))))
+        add_to_hour(db, row)
