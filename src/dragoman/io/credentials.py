@@ -178,7 +178,12 @@ def _wait(pending: "Future[Any]", seconds: float | None, stopper: Stopper | None
         wait_for_futures([pending], seconds)
         return
     stopped: Future[None] = Future()
-    stopper.attach(stopped.cancel)  # it is done then; it can be stopped more than once
+
+    def stop() -> None:  # it may be called more than once
+        if not stopped.done():
+            stopped.set_result(None)
+
+    stopper.attach(stop)
     try:
         wait_for_futures([pending, stopped], seconds, FIRST_COMPLETED)
     finally:
