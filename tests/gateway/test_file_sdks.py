@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.gateway.auth.api_keys import hash_key
 from tests.support.gateway.live import Gateway
+from tests.support.images import picture
 
 ALICE, BOB = "dgm-alice-000000000000000000000000", "dgm-bob-00000000000000000000000000"
 CONFIG = f"""
@@ -135,3 +136,77 @@ def test_a_browser_never_runs_an_uploaded_page(gateway: Gateway, openai: Any) ->
     assert headers["content-type"] == "application/octet-stream"
     assert headers["x-content-type-options"] == "nosniff"
     openai.files.delete(file.id)
+
+
+# In requests ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_id_stands_for_the_content_in_chat_completions(openai: Any) -> None:
+    file = openai.files.create(file=("tides.pdf", PDF), purpose="user_data")
+    parts = [{"type": "text", "text": "What is it?"}, {"type": "file", "file": {"file_id": file.id}}]
+    answer = openai.chat.completions.create(model="demo/any", messages=[{"role": "user", "content": parts}])
+    assert f"a document tides.pdf (application/pdf), {len(PDF)} bytes" in answer.choices[0].message.content
+    openai.files.delete(file.id)
+
+
+def test_an_id_stands_for_the_content_in_responses_and_later_ones(openai: Any) -> None:
+    file = openai.files.create(file=("tides.png", picture(2, 3)), purpose="vision")
+    image = {"type": "input_image", "file_id": file.id, "detail": "auto"}
+    content = [{"type": "input_text", "text": "What is it?"}, image]
+    first = openai.responses.create(model="demo/any", input=[{"role": "user", "content": content}])
+    assert "an image (image/png) of 2 by 3 pixels" in first.output_text
+    again = openai.responses.create(model="demo/any", input="And now?", previous_response_id=first.id)
+    assert again.output_text
+    openai.files.delete(file.id)
+    from openai import BadRequestError
+
+    with pytest.raises(BadRequestError, match="it expired, was deleted, or belongs to another key"):
+        openai.responses.create(model="demo/any", input="And now?", previous_response_id=first.id)
+
+
+def test_an_id_stands_for_the_content_in_messages(anthropic: Any) -> None:
+    file = anthropic.beta.files.upload(file=("tides.txt", b"high water at noon", "text/plain"))
+    block = {"type": "document", "source": {"type": "file", "file_id": file.id}, "title": "Tides"}
+    answer = anthropic.beta.messages.create(
+        model="demo/any",
+        max_tokens=100,
+        messages=[{"role": "user", "content": [block, {"type": "text", "text": "What is it?"}]}],
+        betas=["files-api-2025-04-14"],
+    )
+    assert "a document Tides (text/plain), 18 bytes" in answer.content[0].text
+    count = anthropic.messages.count_tokens(model="demo/any", messages=[{"role": "user", "content": [block]}])
+    assert count.input_tokens > 0
+    anthropic.beta.files.delete(file.id)
+
+
+def test_another_keys_id_is_refused_in_a_request(gateway: Gateway, openai: Any) -> None:
+    from openai import BadRequestError, OpenAI
+
+    file = openai.files.create(file=("a.pdf", PDF), purpose="user_data")
+    parts: Any = [{"type": "file", "file": {"file_id": file.id}}]
+    with (
+        OpenAI(base_url=f"{gateway.url}/v1", api_key=BOB, max_retries=0) as bob,
+        pytest.raises(BadRequestError, match="belongs to another key") as caught,
+    ):
+        bob.chat.completions.create(model="demo/any", messages=[{"role": "user", "content": parts}])
+    assert caught.value.param == "file_id"
+    openai.files.delete(file.id)
+
+
+def test_a_short_request_cannot_refer_to_more_content_than_a_long_one_has(openai: Any) -> None:
+    from openai import APIStatusError
+
+    file = openai.files.create(file=("a.bin", b"x" * 400_000), purpose="user_data")
+    parts = [{"type": "file", "file": {"file_id": file.id}}] * 3
+    with pytest.raises(APIStatusError, match="at most 1000000 bytes together") as caught:
+        openai.chat.completions.create(model="demo/any", messages=[{"role": "user", "content": parts}])
+    assert caught.value.status_code == 413
+    openai.files.delete(file.id)
+
+
+def test_a_file_of_the_gateway_is_not_for_the_tools_of_a_provider(anthropic: Any) -> None:
+    from anthropic import BadRequestError
+
+    block = {"type": "container_upload", "file_id": "file-dragoman-1"}
+    with pytest.raises(BadRequestError, match="send it as a document"):
+        anthropic.beta.messages.create(model="demo/any", max_tokens=9, messages=[{"role": "user", "content": [block]}])

@@ -27,6 +27,7 @@ from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.conversations import ConversationState, RecentResponses
 from dragoman.gateway.errors import NotStored, UnknownPreviousResponse
+from dragoman.gateway.file_references import insert_files, load_files
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
@@ -41,7 +42,13 @@ from dragoman.types import Finish, JsonObject, Message, Notice, Request, Respons
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON
-from dragoman.wires.common.server_endpoints import StoredChats, StoredConversations, StoredResponse, StoredResponseQuery
+from dragoman.wires.common.server_endpoints import (
+    FileContent,
+    StoredChats,
+    StoredConversations,
+    StoredResponse,
+    StoredResponseQuery,
+)
 from dragoman.wires.native.schema import NAME as NATIVE
 
 MAX_ID = 128
@@ -64,6 +71,7 @@ class RequestContext:
 
     __slots__ = (
         "_chain",
+        "_files",
         "_own_items",
         "_stored",
         "_stores_chat",
@@ -128,6 +136,8 @@ class RequestContext:
         self._own_items: list[JsonObject] = []
         """The items of the request itself, if it continues a list of items."""
         self._tags: RequestTags | None = None
+        self._files: dict[str, FileContent] = {}
+        """The files of the gateway that the request refers to, by id."""
         self._chain: Chain | None = None
 
     # Facts -----------------------------------------------------------------------------------------------------------
@@ -184,6 +194,7 @@ class RequestContext:
             request, self._stores_chat = chat, True
             self.response_id = wire.stored_chats.PREFIX + secrets.token_hex(24)
         self.request = request
+        self._files = await self._load_files(request)
         if any(message.role == "assistant" for message in request.messages):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         is_listed = self._stored.item_list is not None
@@ -275,6 +286,7 @@ class RequestContext:
             return _without_answer("load")
         if self._stored.is_warmup:
             return _without_answer("completed")
+        request = insert_files(request, self._files)
         compaction = self._compaction()
         if compaction is not None:
             request = compaction.summary_request(request)
@@ -293,9 +305,14 @@ class RequestContext:
         is_native = all(target.wire == wire.name and target.capabilities.compaction for target in self.choice.targets)
         return None if is_native else wire.compaction
 
+    async def _load_files(self, request: Request) -> dict[str, FileContent]:
+        limit = self.runtime.config.gateway.max_body
+        return await load_files(request, self.runtime.files, self.owner, max_bytes=limit)
+
     async def restored(self, request: Request, target: Target, /) -> Request:
-        """A request as one target gets it, with the reasoning state of its own answers."""
+        """A request as one target gets it, with its files and the reasoning state of its own answers."""
         wire = cast("Wire", self.wire)
+        request = insert_files(request, await self._load_files(request))
         tags = await self.runtime.reasoning.read_tags(wire.name, request, (target,), self.owner)
         if tags is None:
             return request
