@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman import Agent, Image, InvalidRequest, Registry, Tool
+from dragoman import Agent, Image, InvalidRequest, Registry, SetupError, Tool
 from dragoman.engine.call_options import CallOptions
 from dragoman.gateway.request import notice_headers
 from dragoman.targets.option_hints import OPTION_HINTS
@@ -46,6 +46,15 @@ def test_stream_and_model_are_refused_with_what_to_write() -> None:
         dragoman.model("demo/any", **options[0])
     with pytest.raises(InvalidRequest, match=r"^unknown option 'model'; write the spec first"):
         dragoman.model("demo/any").generate("hi", **options[1])
+
+
+def test_a_list_of_fallbacks_is_refused_with_the_spec_to_write() -> None:
+    options: Any = {"fallbacks": ["openai/gpt-5"]}
+    with pytest.raises(
+        SetupError, match=r"fallbacks must be a dict .*, got list; for other targets write a spec"
+    ) as no:
+        dragoman.generate("demo/any", "hi", **options)
+    assert no.value.param == "fallbacks"
 
 
 def test_no_hint_names_an_option_that_exists() -> None:

@@ -95,6 +95,11 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     """Whether a stream also emits the fragments of tool calls. After the first fragment, no other target is tried."""
 
     def __post_init__(self) -> None:
+        fallbacks: object = self.fallbacks
+        if isinstance(fallbacks, list | tuple | str):  # as in LiteLLM
+            hint = "for other targets write a spec with commas, such as 'openai/gpt-5, anthropic/claude-sonnet-4-5'"
+            reason = f"fallbacks must be a dict by kind of error, got {type(fallbacks).__name__}; {hint}"
+            raise SetupError(reason, param="fallbacks")
         check_struct(self, SetupError)
         if self.fallbacks:
             check_fallbacks(self.fallbacks)

@@ -29,10 +29,9 @@ OPTION_HINTS = {
     # LiteLLM
     "api_base": "base_url='…'",
     "callbacks": "hooks=Hooks(…) of a model or a Registry",
-    "context_window_fallbacks": "a spec with commas, such as 'openai/gpt-5, google/gemini-2.5-pro'",
+    "context_window_fallbacks": "fallbacks={'context_too_long': 'google/gemini-2.5-pro'}",
     "custom_llm_provider": "the provider in the spec, such as 'openai/gpt-5'",
     "drop_params": "nothing: what a target lacks is left out with a notice, or refused with strict=True",
-    "fallbacks": "a spec with commas, such as 'openai/gpt-5, anthropic/claude-sonnet-4-5'",
     "num_retries": "retries=…",
     "request_timeout": "timeout=…",
     # pydantic-ai, instructor, LangChain
