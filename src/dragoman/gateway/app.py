@@ -391,8 +391,7 @@ class App:
             await self.runtime.accounting.aclose()
         except StoreDown as error:
             log.error("usage rows were lost: %s", error)  # noqa: TRY400 - no bug of ours
-        self.runtime.registry.close()
-        await self.runtime.store.aclose()
+        await self.runtime.aclose()
 
 
 class _Stream:

@@ -25,6 +25,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway.accounting.quotas import WhenDown
 from dragoman.gateway.auth.api_keys import Key, LimitHolder, Team
 from dragoman.gateway.catalog import Tier
+from dragoman.gateway.response_cache import CacheSettings
 from dragoman.gateway.store import open_store
 from dragoman.gateway.validation import describe_mismatch
 from dragoman.registry import Registry
@@ -37,7 +38,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 H = TypeVar("H", bound=LimitHolder)
 
 FILE = "dragoman.toml"
-TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", "teams", *settings.TABLES)
+TABLES = ("gateway", "chain", "cache", "timeouts", "tiers", "keys", "teams", *settings.TABLES)
 _CHAIN_FIELDS = frozenset(
     (
         "retries",
@@ -134,6 +135,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tiers: dict[str, Tier] = {}
     keys: tuple[Key, ...] = ()
     teams: tuple[Team, ...] = ()
+    cache: CacheSettings | None = None
+    """None if there is no table [cache]."""
     tables: dict[str, Any] = {}
     """The tables that the registry reads itself."""
     providers: frozenset[str] = frozenset()
@@ -177,10 +180,13 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
         tiers=_read_tiers(tables.get("tiers", {}), problems),
         keys=_read_keys(tables.get("keys", {}), problems),
         teams=tuple(_read_holders(Team, tables.get("teams", {}), "teams", problems)),
+        cache=_read(CacheSettings, tables["cache"], "cache", problems) if "cache" in tables else None,
         source=source,
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
     _check_store(gateway.store, problems)
+    if config.cache is not None:
+        _check_cache(config.cache, gateway, problems)
     _check_teams(config, problems)
     _check_origins(gateway.origins, problems)
     _check_reasoning_key(gateway.reasoning_key, problems)
@@ -320,6 +326,15 @@ def _check_store(url: str, problems: list[str]) -> None:
         problems.append(f"gateway.{error}")
 
 
+def _check_cache(cache: CacheSettings, gateway: GatewaySettings, problems: list[str]) -> None:
+    try:
+        open_store(cache.store)
+    except SetupError as error:
+        problems.append(f"cache.{error}")
+    if cache.store.startswith("sqlite:") and cache.store == gateway.store:
+        problems.append("cache.store must be another file than gateway.store: the oldest values of a cache are deleted")
+
+
 def _check_origins(origins: tuple[str, ...], problems: list[str]) -> None:
     problems += [
         f'gateway.origins must be "*" or like "https://app.example.com", without a path, got {origin!r}'
@@ -372,7 +387,7 @@ def _check_pools(registry: Registry, config: Config, problems: list[str]) -> Non
         if pool.targets and name in registry.aliases():
             problems.append(f"pools.{name}: an alias or a tier has the same name; choose another one")
         fallbacks.append((f"pools.{name}", pool.spec("any")))
-        own = table.get("fallbacks", {}) if is_object(table) else {}
+        own: dict[str, Any] = table.get("fallbacks", {})
         fallbacks += [(f"pools.{name}.fallbacks.{kind}", spec) for kind, spec in own.items()]
     for where, spec in fallbacks:
         try:

@@ -7,8 +7,8 @@ the decoded request, chooses its targets and loads what is stored of its convers
 
 import random
 import secrets
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from itertools import count
 from os import getpid
 from typing import cast
@@ -32,6 +32,8 @@ from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
 from dragoman.gateway.reasoning.places import STORED
+from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
+from dragoman.gateway.response_cache import CacheEntry, ResponseCache
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
@@ -287,6 +289,12 @@ class RequestContext:
         if self._stored.is_warmup:
             return _without_answer("completed")
         request = insert_files(request, self._files)
+        make: Callable[[Request], Plan[Response]] = self._chain_plan
+        if self.runtime.cache is not None and (entry := self._cache_entry(self.runtime.cache)) is not None:
+            make = partial(entry.plan, make)
+        return make(request)
+
+    def _chain_plan(self, request: Request) -> Plan[Response]:
         compaction = self._compaction()
         if compaction is not None:
             request = compaction.summary_request(request)
@@ -296,6 +304,14 @@ class RequestContext:
         self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
         plan = self._chain.start(self.choice.targets)
         return plan if compaction is None else _compacted(plan, compaction)
+
+    def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
+        """The place of the request in the response cache, if it uses that."""
+        header = self.http.headers.get(CACHE_HEADER)
+        entry = cache.entry(self.request, self.model, self.key, len(self.http.body), header)
+        if self.record is not None:
+            self.record.cache = entry
+        return entry
 
     def _compaction(self) -> CompactionHooks | None:
         """How to compact the conversation, if the request asks for it and not every target can do it itself."""
@@ -410,6 +426,8 @@ class RequestContext:
             headers.append(("x-dragoman-target", header_value(redacted(target))))
         if self.choice.tier is not None:
             headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
+        if self.record is not None and self.record.cache is not None and self.record.cache.status is not None:
+            headers.append((CACHE_HEADER, self.record.cache.status))
         if self.record is not None and self.record.attempts:
             headers.append(("x-dragoman-attempts", str(self.record.attempts)))
         return headers

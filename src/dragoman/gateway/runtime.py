@@ -22,6 +22,7 @@ from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reasoning.vault import ReasoningVault
+from dragoman.gateway.response_cache import ResponseCache
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.stored_chats import ChatStore
@@ -76,12 +77,27 @@ class Runtime:
         self.chats = ChatStore(self.store)
         self.files = FileStore(self.store, max_bytes=config.gateway.max_file_storage)
         self.reasoning = self._vault(previous, process_secret)
+        self.cache = self._response_cache(previous)
         self.keys = Keys(config.keys, config.teams)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         configure_registry(self.registry, config)
         self.accounting.prices.names = price_names(self.registry)
         health.loads.processes = self.workers
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
+
+    def _response_cache(self, previous: "Runtime | None") -> ResponseCache | None:
+        """The cache of the config; a reload keeps it if its settings are the same."""
+        settings = self.config.cache
+        if previous is not None and previous.config.cache == settings:
+            return previous.cache
+        return None if settings is None else ResponseCache(settings)
+
+    async def aclose(self) -> None:
+        """Close the connections and stores. Call it after all requests have ended."""
+        self.registry.close()
+        if self.cache is not None:
+            await self.cache.aclose()
+        await self.store.aclose()
 
     def _vault(self, previous: "Runtime | None", process_secret: bytes | None) -> ReasoningVault:
         secret = self.config.gateway.reasoning_key

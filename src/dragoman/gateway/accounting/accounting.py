@@ -43,6 +43,7 @@ from dragoman.types import UNKNOWN_USAGE, Attempt, Notice, Request, Response, Us
 
 if TYPE_CHECKING:
     from dragoman.gateway.request import RequestContext
+    from dragoman.gateway.response_cache import CacheEntry
 
 INTERVAL = 1.0
 """Seconds between two rounds of `run`."""
@@ -220,6 +221,8 @@ class RequestRecord:
         self.limit_headers: LimitHeaders = ()
         """How much of the key's limits is used: first with what is reserved, at the end with what was really used."""
         self.span: RequestSpan | None = None
+        self.cache: CacheEntry | None = None
+        """The place of the request in the response cache, if it uses that."""
         self.is_finished = False
         self._admission: QuotaAdmission = UNLIMITED
         self._accounting = accounting
@@ -298,8 +301,11 @@ class RequestRecord:
             return
         self.is_finished = True
         # The chain reports the attempt of a stream only after its last event, which is after this.
-        self._is_answered = outcome != "failed" and target is not None
-        if usage.input is None and usage.output is None:
+        cached = None if self.cache is None else self.cache.status
+        self._is_answered = outcome != "failed" and target is not None and cached != "hit"
+        if cached == "hit":
+            usage = Usage(input=0, output=0)
+        elif usage.input is None and usage.output is None:
             usage = self._estimated_usage(outcome, target)
         accounting, total = self._accounting, add(usage, self._failed_usage)
         row = msgspec.structs.replace(
@@ -315,6 +321,7 @@ class RequestRecord:
             duration=accounting.timer() - self._start,
             time_to_first_token=self._first,
             attempts=self.attempts,
+            cache=cached,
             losses=dict(Counter([notice.kind for notice in notices if notice.loss])) if notices else {},
         )
         if outcome == "client_disconnected" and row.target is not None:

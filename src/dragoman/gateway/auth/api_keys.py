@@ -64,6 +64,8 @@ class LimitHolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     concurrent: Count | None = None
     budgets: tuple[KeyBudget, ...] = ()
     disabled: bool = False
+    cache: bool = False
+    """Whether its requests use the response cache."""
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -142,6 +144,11 @@ class Key(LimitHolder, frozen=True, kw_only=True):
     def is_limited(self) -> bool:
         """Whether it or its team has any limit."""
         return self.has_limits or (self.team_record is not None and self.team_record.has_limits)
+
+    @property
+    def uses_cache(self) -> bool:
+        """Whether its requests or those of its team use the response cache."""
+        return self.cache or (self.team_record is not None and self.team_record.cache)
 
     @property
     def has_budgets(self) -> bool:

@@ -104,6 +104,7 @@ class Metrics:
         self._tokens = Counter("dragoman_tokens_total", "Tokens, by kind.", ("target", "kind"))
         self._cost = Counter("dragoman_cost_dollars_total", "Cost of requests with a known price.", ("target",))
         self._attempts = Counter("dragoman_attempts_total", "Attempts of single targets.", ("target", "outcome"))
+        self._cache = Counter("dragoman_cache_requests_total", "Requests that used the response cache.", ("result",))
         self._in_flight = Gauge("dragoman_requests_in_flight", "Requests in flight.")
         self._pending = Gauge("dragoman_usage_rows_pending", "Rows of the usage log that are not written yet.")
         self._lost = Gauge("dragoman_usage_rows_lost", "Rows of the usage log that were lost while the store was down.")
@@ -119,6 +120,7 @@ class Metrics:
             self._tokens,
             self._cost,
             self._attempts,
+            self._cache,
             self._in_flight,
             self._cooldown,
             self._pending,
@@ -152,6 +154,8 @@ class Metrics:
         for kind, count in (("input", row.input), ("output", row.output), ("cache_read", row.cache_read)):
             if count:
                 self._tokens.add(count, target, kind)
+        if row.cache is not None:
+            self._cache.add(1, row.cache)
         if row.cost:
             self._cost.add(row.cost / 1e9, target)
 

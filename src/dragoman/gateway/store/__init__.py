@@ -10,22 +10,25 @@ from dragoman.gateway.store.memory import MemoryStore
 __all__ = ["ANY", "Store", "StoredValue", "open_store"]
 
 
-def open_store(url: str = "memory", /) -> Store:
-    """The store of a URL. It connects at the first call; only mistakes in the URL are raised here."""
+def open_store(url: str = "memory", /, *, max_bytes: int | None = None) -> Store:
+    """The store of a URL. It connects at the first call; only mistakes in the URL are raised here.
+
+    With `max_bytes`, it is a cache: if its values have more bytes, the oldest are deleted.
+    """
     kind, _, rest = url.partition(":")
     match kind:
         case "memory" if not rest:
-            return MemoryStore()
+            return MemoryStore() if max_bytes is None else MemoryStore(max_bytes=max_bytes)
         case "sqlite" if rest:
             from dragoman.gateway.store.sqlite import SqliteStore
 
             _check_file(Path(rest))
-            return SqliteStore(rest)
+            return SqliteStore(rest, max_bytes=max_bytes)
         case "redis" | "rediss" | "unix" if rest:
             from dragoman.gateway.store.redis import RedisStore
 
             try:
-                return RedisStore(url)
+                return RedisStore(url, max_bytes=max_bytes)
             except ValueError:  # its message may contain the password
                 raise SetupError("store must be a valid Redis URL such as redis://HOST:PORT/DB") from None
         case _:

@@ -127,6 +127,8 @@ class UsageRow(
     time_to_first_token: float | None = None
     """Seconds until the first event of the answer."""
     attempts: int = 0
+    cache: str | None = None
+    """What the response cache did: `hit`, `miss`, `refresh` or `skipped`; None if the request did not use it."""
     losses: dict[str, int] = {}
     """What the target did not get as the client sent it: how often, by the kind of the notice."""
 

@@ -75,12 +75,21 @@ class RedisStore:
 
     is_shared = True
 
-    def __init__(self, url: str, /, *, prefix: str = "dragoman:", clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        /,
+        *,
+        prefix: str = "dragoman:",
+        clock: Callable[[], float] | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
         # No retries: a command that seems lost may have run, and a release must not run twice.
         self._redis: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - redis does not type it
             url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, retry=Retry(NoBackoff(), 0)
         )
         self._prefix = prefix
+        self._max_bytes = max_bytes
         self._clock = clock
         self._down_until = 0.0
         self._queue: deque[_Pending] = deque()
@@ -95,7 +104,8 @@ class RedisStore:
         return None
 
     async def read(self, key: str, /) -> StoredValue | None:
-        value, version = await self._send("HMGET", self._name("entry", key), "value", "version")
+        kind = "entry" if self._max_bytes is None else "cache"
+        value, version = await self._send("HMGET", self._name(kind, key), "value", "version")
         return None if version is None else StoredValue(value, version.decode())
 
     async def version(self, key: str, /) -> str | None:
@@ -106,11 +116,16 @@ class RedisStore:
         version = token_hex(8)
         expected = "*" if expects is ANY else expects or ""
         lifetime = "" if ttl is None else max(1, round(ttl * 1000))
+        if self._max_bytes is not None:
+            names = [self._name("cache", key), self._name("cache", "index"), self._name("cache", "sizes")]
+            arguments: list[Argument] = [value, version, lifetime, self._max_bytes]
+            await self._script(scripts.WRITE_BOUNDED, names, arguments)
+            return version
         done = await self._script(scripts.WRITE, [self._name("entry", key)], [value, version, expected, lifetime])
         return version if done else None
 
     async def delete(self, key: str, /) -> bool:
-        return bool(await self._send("DEL", self._name("entry", key)))
+        return bool(await self._send("DEL", self._name("entry" if self._max_bytes is None else "cache", key)))
 
     # Counters ---------------------------------------------------------------------------------------------------------
 

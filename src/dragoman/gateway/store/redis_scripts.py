@@ -15,6 +15,32 @@ if ARGV[4] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
 return 1
 """
 
+WRITE_BOUNDED = """
+local most = tonumber(ARGV[4])
+local function forget(name)
+  redis.call('ZREM', KEYS[2], name)
+  local size = tonumber(redis.call('HGET', KEYS[3], name) or '0')
+  redis.call('HDEL', KEYS[3], name)
+  return redis.call('HINCRBY', KEYS[3], '', string.format('%d', -size))
+end
+forget(KEYS[1])
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'value', ARGV[1], 'version', ARGV[2])
+if ARGV[3] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+local time = redis.call('TIME')
+redis.call('ZADD', KEYS[2], tonumber(time[1]) + tonumber(time[2]) / 1000000, KEYS[1])
+redis.call('HSET', KEYS[3], KEYS[1], #ARGV[1])
+local total = redis.call('HINCRBY', KEYS[3], '', #ARGV[1])
+while total > most do
+  local oldest = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+  if oldest == KEYS[1] then break end
+  redis.call('DEL', oldest)
+  total = forget(oldest)
+end
+return 1
+"""
+"""Writes a value of a cache. If all values have too many bytes, the oldest are deleted; expired ones count, too."""
+
 _CLOCK = """
 local BUCKETS = 60
 local now = tonumber(ARGV[2])
@@ -202,4 +228,4 @@ redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
 redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """
 
-ALL = (WRITE, RESERVE, RELEASE, RENEW, RECORD)
+ALL = (WRITE, WRITE_BOUNDED, RESERVE, RELEASE, RENEW, RECORD)

@@ -73,8 +73,11 @@ class SqliteStore:
 
     is_shared = True
 
-    def __init__(self, path: str, /, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: str, /, *, clock: Callable[[], float] = time.time, max_bytes: int | None = None) -> None:
         self._path = path
+        self._max_bytes = max_bytes
+        self._bytes: int | None = None
+        """Bytes of all values at most, if they are limited; None before they were counted."""
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "dragoman-sqlite")
         self._calls: SimpleQueue[_Call[Any]] = SimpleQueue()
@@ -110,9 +113,27 @@ class SqliteStore:
             version = token_hex(8)
             until = None if ttl is None else self._clock() + ttl
             db.execute("REPLACE INTO entries VALUES (?, ?, ?, ?)", (key, value, version, until))
+            if self._max_bytes is not None:
+                self._trim(db, self._max_bytes, len(value))
             return version
 
         return await self._run(write)
+
+    def _trim(self, db: sqlite3.Connection, most: int, added: int) -> None:
+        """Delete the values that end first, until all have at most seven eighths of the limit."""
+        self._bytes = None if self._bytes is None else self._bytes + added
+        if self._bytes is not None and self._bytes <= most:
+            return
+        total = int(db.execute("SELECT COALESCE(SUM(LENGTH(value)), 0) FROM entries").fetchone()[0])
+        sizes = db.execute("SELECT key, LENGTH(value) FROM entries ORDER BY until IS NULL, until")
+        removed: list[tuple[str]] = []
+        for key, size in sizes if total > most else ():
+            if total <= most - most // 8:
+                break
+            total -= size
+            removed.append((key,))
+        self._bytes = total
+        db.executemany("DELETE FROM entries WHERE key = ?", removed)
 
     async def delete(self, key: str, /) -> bool:
 
