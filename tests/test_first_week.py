@@ -21,7 +21,7 @@ TIDE = Tool(name="tide")
 
 MIGRANTS = (
     "max_completion_tokens response_format extra_body extra_headers stop_sequences thinking reasoning_effort api_base "
-    "fallbacks num_retries messages functions function_call max_retries request_timeout instructions output_type"
+    "num_retries messages functions function_call max_retries request_timeout instructions output_type"
 ).split()
 
 

@@ -51,7 +51,7 @@ class NamedParameters(msgspec.StructMeta):
     dragoman.errors.InvalidRequest: ToolResult has no parameter tool_call_id; write id=
     """
 
-    if not TYPE_CHECKING:  # type checkers read the fields, not this signature
+    if not TYPE_CHECKING:  # pragma: no branch - type checkers read the fields, not this signature
 
         def __call__(cls, *values: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
             try:

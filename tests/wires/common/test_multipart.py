@@ -73,3 +73,10 @@ def test_a_form_has_not_too_many_fields() -> None:
     headers, body = encode_form((str(i), FormField(data=b"")) for i in range(MAX_FIELDS + 1))
     with pytest.raises(InvalidRequest, match="at most 32 fields"):
         decode_form(HttpRequest(method="POST", path="/", headers=headers, body=body))
+
+
+def test_the_boundary_is_not_in_a_file() -> None:
+    data = b"--dragoman-form-0\r\n"
+    headers, body = encode_form([("file", FormField(data=data))])
+    form = decode_form(HttpRequest(method="POST", path="/", headers=headers, body=body))
+    assert form["file"].data == data

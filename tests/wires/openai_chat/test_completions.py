@@ -269,3 +269,10 @@ def test_the_usage_is_in_the_last_chunk_unless_it_has_a_chunk_of_its_own() -> No
 def test_only_text_can_be_in_an_answer() -> None:
     assert SERVER.supports_part(Text(text="a"))
     assert not SERVER.supports_part(Opaque(wire="openai_chat", data={}))
+
+
+def test_a_native_target_gets_the_text_as_a_message() -> None:
+    target = Target(provider="box", model="m", wire="native", base_url="http://127.0.0.1:1")
+    http = wires.get("native").client.encode_request(Request(messages=(user("Once"),), raw=True), target)
+    assert json.loads(http.body)["messages"][0]["content"] == "Once"
+    assert [notice.what for notice in http.notices] == ["raw"]
