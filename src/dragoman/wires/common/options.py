@@ -20,6 +20,8 @@ OptionField: TypeAlias = tuple[str, Any, str | None]
 """The name of an option in `Request`, its value, and the target's field for it; None if it has none."""
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+MAX_SEED = 2**31
+"""Seeds of some targets fit into 32 bits, with a sign."""
 MAX_USER = 64
 """Characters of `user`."""
 BUDGETS: dict[Effort, int] = {
@@ -382,6 +384,29 @@ def to_budget(reasoning: Effort | int, /) -> int:
 def _nearest_effort(tokens: int) -> Effort:
     """Any number above 0 is more than "none"."""
     return min(EFFORTS[1:], key=lambda effort: abs(BUDGETS[effort] - tokens)) if tokens > 0 else "none"
+
+
+def encode_stop(request: Request, notes: NoticeCollector, most: int, /) -> list[str] | None:
+    """The stop sequences, as many as the target takes; None if there are none.
+
+    >>> encode_stop(Request(stop=["a", "b"]), NoticeCollector("t"), 1)
+    ['a']
+    """
+    if len(request.stop) > most:
+        notes.add("dropped", "stop", f"at most {most} stop sequences are supported; the others are left out")
+    return list(request.stop[:most]) or None
+
+
+def encode_seed(request: Request, notes: NoticeCollector, /) -> int | None:
+    """The seed for a target whose seeds have 32 bits.
+
+    >>> encode_seed(Request(seed=2**31 + 7), NoticeCollector("t"))
+    7
+    """
+    if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
+        return request.seed
+    notes.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
+    return request.seed % MAX_SEED
 
 
 def finish_word(finish: Finish, meanings: Mapping[str, FinishReason], words: Mapping[FinishReason, str], /) -> str:

@@ -24,6 +24,8 @@ from dragoman.wires.common.options import (
     OptionField,
     encode_options,
     encode_rare_options,
+    encode_seed,
+    encode_stop,
     encode_tier,
     max_tokens,
     requested_reasoning,
@@ -39,7 +41,6 @@ from dragoman.wires.google.schema import (
     ALTERNATIVE_FIELDS,
     LEVELS,
     MAX_BUDGET,
-    MAX_SEED,
     MAX_STOPS,
     NAME,
     OPTION_NAMES,
@@ -177,27 +178,14 @@ def _encode_options(request: Request, target: Target, extra_config: JsonObject, 
         ("top_p", request.top_p, "topP" if quirks.sampling else None),
         ("top_k", request.top_k, "topK" if quirks.sampling else None),
         ("max_tokens", max_tokens(request, target, notes), "maxOutputTokens"),
-        ("stop", _encode_stop(request, notes), "stopSequences" if quirks.stop else None),
-        ("seed", _encode_seed(request, notes), "seed"),
+        ("stop", encode_stop(request, notes, MAX_STOPS), "stopSequences" if quirks.stop else None),
+        ("seed", encode_seed(request, notes), "seed"),
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )
     return encode_options(
         options, {OPTION_NAMES.get(field, field): value for field, value in extra_config.items()}, notes
     )
-
-
-def _encode_stop(request: Request, notes: NoticeCollector) -> list[str] | None:
-    if len(request.stop) > MAX_STOPS:
-        notes.add("dropped", "stop", f"at most {MAX_STOPS} stop sequences are supported; the others are left out")
-    return list(request.stop[:MAX_STOPS]) or None
-
-
-def _encode_seed(request: Request, notes: NoticeCollector) -> int | None:
-    if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
-        return request.seed
-    notes.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
-    return request.seed % MAX_SEED
 
 
 def _encode_schema(request: Request, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:

@@ -17,7 +17,6 @@ DUMMY_SIGNATURE = "skip_thought_signature_validator"
 FILES = "https://generativelanguage.googleapis.com/"
 """Where uploaded files are; only Google can fetch them."""
 MAX_STOPS = 5
-MAX_SEED = 2**31
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",

@@ -20,6 +20,8 @@ from dragoman.wires.common.options import (
     OptionField,
     encode_options,
     encode_rare_options,
+    encode_seed,
+    encode_stop,
     encode_tier,
     max_tokens,
     requested_reasoning,
@@ -32,7 +34,6 @@ from dragoman.wires.google_interactions.parts import encode_result, encode_tool
 from dragoman.wires.google_interactions.schema import (
     FIELDS_THAT_NEED_STORE,
     LEVELS,
-    MAX_SEED,
     MAX_STOPS,
     NAME,
     REVISION,
@@ -99,26 +100,13 @@ def _encode_options(request: Request, target: Target, extra_config: JsonObject, 
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, None),
         ("max_tokens", max_tokens(request, target, notes), "max_output_tokens"),
-        ("stop", _encode_stop(request, notes), "stop_sequences" if quirks.stop else None),
-        ("seed", _encode_seed(request, notes), "seed"),
+        ("stop", encode_stop(request, notes, MAX_STOPS), "stop_sequences" if quirks.stop else None),
+        ("seed", encode_seed(request, notes), "seed"),
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )
     known = {_OPTION_NAMES.get(field, field): value for field, value in extra_config.items()}
     return encode_options(options, known, notes)
-
-
-def _encode_stop(request: Request, notes: NoticeCollector) -> list[str] | None:
-    if len(request.stop) > MAX_STOPS:
-        notes.add("dropped", "stop", f"at most {MAX_STOPS} stop sequences are supported; the others are left out")
-    return list(request.stop[:MAX_STOPS]) or None
-
-
-def _encode_seed(request: Request, notes: NoticeCollector) -> int | None:
-    if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
-        return request.seed
-    notes.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
-    return request.seed % MAX_SEED
 
 
 def _encode_reasoning(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:

@@ -15,7 +15,6 @@ REVISION = "2026-05-20"
 FILES = "https://generativelanguage.googleapis.com/"
 """Where uploaded files are; only Google can fetch them."""
 MAX_STOPS = 5
-MAX_SEED = 2**31
 
 CONTENTS = frozenset({"text", "image", "audio", "document", "video"})
 """The types of contents, which are inside of steps. Every other type is a step."""
