@@ -140,10 +140,12 @@ class Client:
     def run(self, calls: int) -> dict[str, Any]:
         """Run some calls; what is left of them."""
         sizes: list[int] = []
+        blocks: list[int] = []
         for _ in range(8):
             asyncio.run(self._arun(calls // 16))
             self._run_in_threads(calls // 16)
             sizes.append(_resident())
+            blocks.append(sys.getallocatedblocks())
         self._registry.close()
         time.sleep(0.1)
         return {
@@ -152,6 +154,7 @@ class Client:
             "tasks": self.tasks,
             "attempts": self.attempts,
             "sizes": sizes,
+            "blocks": blocks,
         }
 
     def _count(self, what: object) -> None:
