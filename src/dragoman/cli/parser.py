@@ -296,6 +296,18 @@ def _keys(parser: ArgumentParser) -> None:
     parser.add_argument("name", type=_key_name, metavar="NAME", help="the id of the key, for example the client's name")
 
 
+def _admin(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        metavar="KIND",
+        help="keys, teams, aliases, tiers, providers, limits, usage, audit or me (default: list all operations)",
+    )
+    parser.add_argument("action", nargs="?", metavar="ACTION", help="list, show, create, update, delete, …")
+    parser.add_argument("words", nargs="*", metavar="NAME FIELD=VALUE", help="the name, and fields with their values")
+    _gateway(parser)
+
+
 def _usage(parser: ArgumentParser) -> None:
     parser.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days (default: 30)")
 
@@ -357,6 +369,18 @@ COMMANDS = {
         "serve", "Run the gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
     ),
     "keys": Command("keys", "Create an API key for a client of a gateway", _keys, ("dragoman keys new alice",)),
+    "admin": Command(
+        "admin",
+        "Manage a running gateway: keys, teams, models, usage, audit log",
+        _admin,
+        (
+            "dragoman admin teams create research budgets=100/month",
+            "dragoman admin keys create alice team=research requests_per_minute=60 expires_at=90d",
+            "dragoman admin keys rotate alice overlap=3600",
+            "dragoman admin providers set box like=vllm base_url=http://box:8000/v1 api_key=@key.txt",
+            "dragoman admin usage sums by=day group=team,model since=30d",
+        ),
+    ),
     "usage": Command("usage", "Show the requests, tokens and costs of a gateway", _usage, ("dragoman usage",)),
     "health": Command(
         "health", "Show the targets of a running gateway and their state", _gateway, ("dragoman health",)

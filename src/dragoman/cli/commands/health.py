@@ -1,20 +1,13 @@
 """`dragoman health`: the targets of a running gateway and their state."""
 
-import os
 from argparse import Namespace
 
 import msgspec
 
 from dragoman.cli import terminal
-from dragoman.engine.effects import Send
-from dragoman.errors import ConnectFailed, DragomanError
-from dragoman.http import HttpRequest, split_base_url
-from dragoman.io.transport import make_transport
-from dragoman.targets.provider import clean_key
+from dragoman.cli.gateway_client import call_gateway
+from dragoman.errors import DragomanError
 from dragoman.types import JsonObject, is_object
-
-TIMEOUT = 10.0
-MAX_REPORT = 1 << 20
 
 
 def run(arguments: Namespace, /) -> int:
@@ -32,24 +25,13 @@ def run(arguments: Namespace, /) -> int:
 
 def fetch_report(arguments: Namespace, /) -> JsonObject:
     """Fetch `/health` of a running gateway."""
-    base = arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY") or "http://127.0.0.1:8080"
-    origin, path = split_base_url(base)
-    key = clean_key(os.environ.get("DRAGOMAN_KEY", ""), "DRAGOMAN_KEY")
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    request = HttpRequest(method="GET", path=f"{path}/health", origin=origin, headers=headers)
-    try:
-        http_response = make_transport().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
-    except ConnectFailed as error:
-        raise ConnectFailed(
-            f"no gateway runs at {request.redacted().origin}; start one with dragoman serve, or pass --gateway URL"
-        ) from error
+    http_response = call_gateway(arguments, "GET", "/health")
     try:
         report = msgspec.json.decode(http_response.body)
     except msgspec.DecodeError:
         report = None
-    if http_response.status != 200 or not is_object(report):
-        hint = "; set DRAGOMAN_KEY to an admin key" if http_response.status in (401, 403) else ""
-        raise DragomanError(f"{request.redacted().url} answered {http_response.status}{hint}")
+    if not is_object(report):
+        raise DragomanError("the answer of the gateway is no health report; does --gateway name a dragoman gateway?")
     return report
 
 

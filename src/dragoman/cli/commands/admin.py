@@ -1,0 +1,198 @@
+"""`dragoman admin KIND ACTION`: every operation of a running gateway's admin API."""
+
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from dragoman.cli import terminal
+from dragoman.cli.gateway_client import call_gateway
+from dragoman.cli.parser import UsageError
+from dragoman.gateway.management.api import OPERATIONS
+from dragoman.gateway.management.operations import PREFIX, AdminOperation
+from dragoman.gateway.management.tables import TableBody
+from dragoman.targets.dsn import did_you_mean
+from dragoman.types import JsonObject, is_list, is_object
+
+MAX_ANSWER = 1 << 30
+_PERIODS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_BUDGET = r"\$?(?P<amount>[\d_.]+)\s*(?P<unit>tokens?|dollars?)?/(?P<per>day|week|month)"
+_HIDDEN_COLUMNS = ("table", "levels", "losses", "attempt_details", "budgets", "fields")
+
+
+def run(arguments: Namespace, /) -> int:
+    """Call one operation and print its answer."""
+    if arguments.kind is None:
+        terminal.write_table([(_usage(operation), operation.summary) for operation in OPERATIONS])
+        return 0
+    operation = _find(arguments.kind, arguments.action)
+    name, words = _split_name(operation, arguments.words)
+    fields = [_split_field(word) for word in words]
+    response = call_gateway(
+        arguments,
+        operation.method,
+        _path(operation, name, fields),
+        _body(operation, name, fields),
+        max_answer=MAX_ANSWER,
+    )
+    if operation.content_type != "application/json":
+        terminal.write(response.body.decode())
+        return 0
+    answer = msgspec.json.decode(response.body)
+    if arguments.json:
+        terminal.write_json(answer)
+    else:
+        _print(answer)
+    return 0
+
+
+def _find(kind: str, action: str | None) -> AdminOperation:
+    known = {operation.id: operation for operation in OPERATIONS}
+    found = known.get(f"{kind}.{action}")
+    if found is not None:
+        return found
+    actions = [id.partition(".")[2] for id in known if id.startswith(f"{kind}.")]
+    if actions:
+        raise UsageError(f"ACTION must be one of {', '.join(actions)}, got {action!r}")
+    kinds = list(dict.fromkeys(id.partition(".")[0] for id in known))
+    hint = did_you_mean(kind, kinds)
+    raise UsageError(f"KIND must be one of {', '.join(kinds)}, got {kind!r}{hint}")
+
+
+def _usage(operation: AdminOperation) -> str:
+    words = operation.id.split(".")
+    fields = ["FIELD"] if operation.body is TableBody else [*_fields(operation)]
+    name = ["NAME"] if operation.has_name or "name" in fields else []
+    return " ".join([*words, *name, *(f"[{field}=…]" for field in fields if field != "name")])
+
+
+def _fields(operation: AdminOperation) -> Mapping[str, Any]:
+    """The fields that the operation takes, and their types."""
+    struct = operation.body or operation.query
+    return {} if struct is None else {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+
+
+def _split_name(operation: AdminOperation, words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    if not (operation.has_name or "name" in _fields(operation)):
+        return "", words
+    if not words or "=" in words[0]:
+        raise UsageError(f"NAME is missing: dragoman admin {_usage(operation)}")
+    return words[0], words[1:]
+
+
+def _split_field(word: str) -> tuple[str, str]:
+    field, equals, value = word.partition("=")
+    if not equals or not field:
+        raise UsageError(f"{word[:40]!r} must be a field and its value, such as team=research")
+    return field, _read(value)
+
+
+def _read(value: str) -> str:
+    """The value, or the content of a file for @FILE: a secret on the command line is in the list of processes."""
+    if not value.startswith("@"):
+        return value
+    return (sys.stdin.read() if value == "@-" else Path(value[1:]).read_text(encoding="utf-8")).strip()
+
+
+def _path(operation: AdminOperation, name: str, fields: Iterable[tuple[str, str]]) -> str:
+    path = PREFIX + operation.path.replace("{name}", quote(name, safe=""))
+    if operation.query is None:
+        return path
+    known = _fields(operation)
+    for field, _ in fields:
+        _check_field(field, known)
+    query = urlencode(dict(fields))
+    return f"{path}?{query}" if query else path
+
+
+def _body(operation: AdminOperation, name: str, fields: Sequence[tuple[str, str]]) -> bytes:
+    if operation.body is None:
+        if fields and operation.query is None:
+            raise UsageError(f"{operation.id.replace('.', ' ')} takes no fields, got {fields[0][0]!r}")
+        return b""
+    if operation.body is TableBody:
+        return msgspec.json.encode({"table": {field: _json(value) for field, value in fields}})
+    known = _fields(operation)
+    body = {"name": name} if "name" in known else {}
+    for field, value in fields:
+        _check_field(field, known)
+        body[field] = _value(field, value, known[field])
+    return msgspec.json.encode(body)
+
+
+def _check_field(field: str, known: Mapping[str, Any]) -> None:
+    if field not in known or field == "name":
+        names = [name for name in known if name != "name"]
+        raise UsageError(f"unknown field {field!r}{did_you_mean(field, names)}; use one of {', '.join(names)}")
+
+
+def _value(field: str, text: str, type: Any) -> Any:
+    kinds = get_args(type) or (type,)
+    if text in ("", "null") and None.__class__ in kinds:
+        return None
+    if field == "budgets":
+        return _json(text) if text.startswith("[") else [_budget(each) for each in text.split(",") if each.strip()]
+    if field == "expires_at" and (after := re.fullmatch(r"(\d{1,6})([mhdw])", text)):
+        moment = datetime.now(UTC) + timedelta(seconds=int(after[1]) * _PERIODS[after[2]])
+        return moment.replace(microsecond=0).isoformat()
+    if any(getattr(kind, "__origin__", None) is tuple for kind in kinds):
+        return [each.strip() for each in text.split(",") if each.strip()]
+    return text if str in kinds or datetime in kinds else _json(text)
+
+
+def _budget(text: str) -> JsonObject:
+    match = re.fullmatch(_BUDGET, text.strip())
+    if match is None:
+        raise UsageError(f"budgets must be like 50/month or 100000tokens/day, separated by commas, got {text!r}")
+    amount = match["amount"].replace("_", "")
+    if (match["unit"] or "").startswith("token"):
+        return {"per": match["per"], "tokens": int(float(amount))}
+    return {"per": match["per"], "dollars": float(amount)}
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _print(answer: JsonObject) -> None:
+    """Print a list as a table, and anything else as lines; a new key alone on stdout, so that it can be piped."""
+    plain = answer.get("key")
+    if isinstance(plain, str) and "source" in answer:
+        terminal.write(f"{plain}\n")
+        terminal.note(f"The key {answer['name']} is shown only once.")
+        return
+    rest = dict(answer)
+    for field, value in answer.items():
+        if is_list(value) and all(map(is_object, value)) and field not in _HIDDEN_COLUMNS:
+            rest.pop(field)
+            _print_rows(value)
+    lines = [(field, _text(value)) for field, value in rest.items() if value not in (None, [], "", False)]
+    if len(rest) == len(answer):
+        terminal.write_table(lines)
+    else:
+        for field, text in lines:
+            terminal.note(f"{field}: {text}")
+
+
+def _print_rows(rows: Sequence[JsonObject]) -> None:
+    columns = [field for field in dict.fromkeys(field for row in rows for field in row) if field not in _HIDDEN_COLUMNS]
+    columns = [field for field in columns if any(row.get(field) not in (None, [], False) for row in rows)]
+    if rows:
+        terminal.write_table([columns, *([_text(row.get(field)) for field in columns] for row in rows)])
+
+
+def _text(value: Any) -> str:
+    if is_list(value):
+        return ", ".join(map(_text, value))
+    if is_object(value):
+        return msgspec.json.encode(value).decode()
+    return "" if value is None else terminal.replace_controls(str(value))

@@ -1,0 +1,107 @@
+"""`dragoman admin`: every operation of the admin API, against a running gateway."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.gateway.management.api import OPERATIONS
+from tests.support.gateway.admin import ADMIN, ROOT_CONFIG
+from tests.support.gateway.live import Gateway, chat
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("gateway")
+    with Gateway(folder, f'{ROOT_CONFIG}[gateway]\nstore = "sqlite:{folder / "store.db"}"\n') as running:
+        yield running
+
+
+@pytest.fixture
+def run(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    monkeypatch.setenv("DRAGOMAN_GATEWAY", gateway.url)
+    monkeypatch.setenv("DRAGOMAN_KEY", ADMIN)
+
+    def admin(*words: str) -> tuple[int, str, str]:
+        code = main(["admin", *words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return admin
+
+
+def answer(run: Run, *words: str) -> Any:
+    code, out, err = run(*words, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_every_operation_is_listed(run: Run) -> None:
+    code, out, _ = run()
+    listed = [" ".join(line.split()[:2]) for line in out.splitlines()]
+    assert (code, listed) == (0, [operation.id.replace(".", " ") for operation in OPERATIONS])
+
+
+def test_a_team_a_key_and_their_usage(run: Run, gateway: Gateway) -> None:
+    team = answer(run, "teams", "create", "research", "budgets=100/month,1_000_000tokens/day", "tags=a,b")
+    assert team["budgets"] == [{"per": "month", "dollars": 100.0}, {"per": "day", "tokens": 1_000_000}]
+    code, key, note = run("keys", "create", "alice", "team=research", "requests_per_minute=9", "expires_at=90d")
+    assert (code, "shown only once" in note) == (0, True)
+    body = {**chat("demo/any"), "user": "u1"}
+    assert gateway.post("/v1/chat/completions", body, authorization=f"Bearer {key.strip()}")[0] == 200
+    shown = answer(run, "keys", "show", "alice")
+    assert (shown["team"], shown["requests_per_minute"], shown["levels"][0]["used"]) == ("research", 9, 1)
+    _, out, _ = run("keys", "list")
+    assert "alice" in out
+    assert key.strip() not in out
+    (bucket,) = answer(run, "usage", "sums", "by=total", "group=team,user", "key=alice")["buckets"]
+    assert (bucket["team"], bucket["user"], bucket["requests"]) == ("research", "u1", 1)
+    code, csv, _ = run("usage", "requests-csv", "key=alice")
+    assert (code, len(csv.splitlines())) == (0, 2)
+    assert answer(run, "keys", "update", "alice", "team=null", "models=demo/*")["team"] is None
+    _, new, _ = run("keys", "rotate", "alice", "overlap=60")
+    assert new != key
+    assert answer(run, "audit", "list", "limit=1")["changes"][0]["action"] == "keys.rotate"
+
+
+def test_a_secret_is_read_from_a_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "key.txt"
+    path.write_text("sk-secret-1234567890\n")
+    table = answer(run, "providers", "set", "box", "like=vllm", "base_url=http://127.0.0.1:9/v1", f"api_key=@{path}")
+    assert table["table"] == {"like": "vllm", "base_url": "http://127.0.0.1:9/v1", "api_key": "(set)"}
+    assert answer(run, "aliases", "set", "fast-*", "spec=box/qwen, demo/any")["targets"] == ["box/qwen", "demo/any"]
+    assert answer(run, "tiers", "set", "simple", 'models={"demo/any": 1}')["targets"] == ["demo/any"]
+    for kind, name in (("tiers", "simple"), ("aliases", "fast-*"), ("providers", "box")):
+        assert answer(run, kind, "delete", name) == {"name": name}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "problem"),
+    [
+        (("key", "list"), 2, "KIND must be one of me, keys, limits, teams"),
+        (("keys", "make"), 2, "ACTION must be one of list, create"),
+        (("keys", "create"), 2, "NAME is missing: dragoman admin keys create NAME"),
+        (("keys", "create", "a", "color=red"), 2, "unknown field 'color'"),
+        (("keys", "create", "a", "red"), 2, "'red' must be a field and its value"),
+        (("keys", "create", "a", "budgets=50"), 2, "budgets must be like 50/month"),
+        (("keys", "disable", "a", "x=1"), 2, "keys disable takes no fields"),
+        (("keys", "create", "a b"), 1, "the name of a key must be"),
+        (("keys", "show", "nobody"), 1, "there is no key 'nobody'"),
+        (("usage", "sums", "by=year"), 1, "by must be"),
+    ],
+)
+def test_a_mistake_is_explained(run: Run, words: tuple[str, ...], code: int, problem: str) -> None:
+    got, out, err = run(*words)
+    assert (got, out) == (code, "")
+    assert problem in err
+
+
+def test_a_missing_key_is_explained(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRAGOMAN_KEY")
+    code, _, err = run("keys", "list")
+    assert (code, "set DRAGOMAN_KEY to a key with the role admin" in err) == (1, True)
