@@ -8,7 +8,7 @@ from dragoman.types import Finish, assistant
 
 QUICK, SLOW = 200, 50
 """Pieces of text in a stream."""
-TOGETHER = 4
+TOGETHER = 1
 """Pieces that a quick stream writes at once; one by one, the upstream would be the bottleneck."""
 PATHS = {b"/v1/chat/completions": "openai_chat", b"/v1/messages": "anthropic"}
 

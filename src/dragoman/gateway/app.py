@@ -162,9 +162,9 @@ class App:
         return response
 
     async def _answer(self, context: RequestContext, read: ReadBody | None) -> GatewayResponse:
-        if (response := preflight(context.http, context.runtime)) is not None:
+        if context.http.method == "OPTIONS" and (response := preflight(context.http, context.runtime)) is not None:
             return response
-        if context.http.headers.get("upgrade", "").lower() == "websocket":
+        if "upgrade" in context.http.headers and context.http.headers["upgrade"].lower() == "websocket":
             raise NoWebSocket("this server takes no WebSocket here; send the request as POST")
         endpoint = self._find(context)
         if not (endpoint.is_public or self.manager.is_loaded):
@@ -183,7 +183,7 @@ class App:
                 if read is not None:
                     if has_body(context.http):
                         context.place = await context.runtime.accounting.quotas.enter(context.key)
-                    context.http = replace(context.http, body=await read(body_bytes))
+                    context.http = unchecked(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
                     context.http = await decompress(context.http, limits.max_body, body_bytes)
                 return await endpoint.handle(context)

@@ -121,7 +121,8 @@ class AsyncConnection(asyncio.Protocol):
 
     def release(self) -> None:
         """The response was read to its end: keep the connection if the server does."""
-        if self.is_usable:
+        # Not `is_usable`: to ask the socket is a system call, and the pool does it when the connection is used again.
+        if not self._is_lost and self.parser.keeps_alive:
             self.is_new = False
             self._pool.put(self.place, self, time.monotonic())
         else:

@@ -278,8 +278,10 @@ def unsupported_parts(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...
     >>> unsupported_parts(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
     'response part (opaque)'
     """
+    unsupported = [part for part in parts if not wire.server.supports_part(part)]
+    if not unsupported:
+        return ()
     notes = NoticeCollector(wire.name)
-    for part in parts:
-        if not wire.server.supports_part(part):
-            notes.add("dropped", f"response part ({kind_of(part)})", "not supported")
+    for part in unsupported:
+        notes.add("dropped", f"response part ({kind_of(part)})", "not supported")
     return notes.notices

@@ -13,9 +13,24 @@ from dragoman import wires
 from dragoman.errors import DragomanError
 from dragoman.events import fold
 from dragoman.targets.providers import PROVIDERS
-from dragoman.targets.target import Quirks, Target
-from dragoman.types import Message, Request, Response, Text, Thinking, assistant, system, user
-from dragoman.wires.openai_chat import encoder, plain
+from dragoman.targets.target import Capabilities, Quirks, Target
+from dragoman.types import (
+    UNKNOWN_USAGE,
+    Choice,
+    Finish,
+    Message,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    TokenLogprob,
+    Tool,
+    Usage,
+    assistant,
+    system,
+    user,
+)
+from dragoman.wires.openai_chat import encoder, plain, server
 from dragoman.wires.openai_chat.plain import decode_plain
 
 WIRE = wires.get("openai_chat")
@@ -134,7 +149,12 @@ REQUESTS = {
         messages=(Message(role="user", parts=(Text(text="hi", extra={"openai_chat": {"a": 1}}),)),)
     ),
     "extra of a message": Request(messages=(Message(role="user", parts=(Text(text="hi"),), extra={"x": {"a": 1}}),)),
-    "an option": Request(messages=(user("hi"),), temperature=0.5),
+    "options": Request(messages=(user("hi"),), temperature=0.5, top_p=0.5, max_tokens=20),
+    "temperature": Request(messages=(user("hi"),), temperature=0),
+    "top_p": Request(messages=(user("hi"),), top_p=1.0),
+    "many tokens": Request(messages=(user("hi"),), max_tokens=10_000_000),
+    "a stream": Request(messages=(user("hi"),), stream=True, max_tokens=5),
+    "another option": Request(messages=(user("hi"),), temperature=0.5, seed=7),
 }
 
 
@@ -163,5 +183,55 @@ def test_both_ways_to_write_a_request_are_the_same_for_every_provider(
 def test_a_plain_request_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(encoder, "encode_messages")
     target = PROVIDERS["openai"].target("m")
-    for name in ("a text", "a system prompt", "two texts", "an answer", "an empty answer"):
+    for name in ("a text", "a system prompt", "two texts", "an answer", "an empty answer", "options", "a stream"):
         assert WIRE.client.encode_request(REQUESTS[name], target).body
+
+
+def test_a_limit_of_the_target_takes_the_long_way() -> None:
+    target = replace(PROVIDERS["openai"].target("m"), capabilities=Capabilities(max_output=10))
+    http = WIRE.client.encode_request(REQUESTS["options"], target)
+    assert [notice.what for notice in http.notices] == ["max_tokens"]
+    target = replace(target, quirks=replace(target.quirks, sampling=False))
+    http = WIRE.client.encode_request(REQUESTS["temperature"], target)
+    assert [notice.what for notice in http.notices] == ["temperature"]
+
+
+ANSWER = Response(message=assistant("Hi."), finish=Finish(reason="stop", raw="stop"))
+LOGPROB = TokenLogprob(token="Hi.", logprob=-0.1)
+ENDS: list[Any] = [("stop", None), ("length", "max_tokens"), ("other", None), ("other", "odd"), ("blocked", "x")]
+FINISH_EXTRA: tuple[Any, ...] = (
+    {},
+    {"openai_chat": {"finish_reason": "odd", "content_filter_results": {"hate": {}}}},
+)
+RESPONSE_FIELDS: dict[str, Any] = {
+    "id": [None, "", "c1"],
+    "created": [None, 0, 1794700000],
+    "model": [None, "m"],
+    "usage": [Usage(), Usage(input=5, output=2), Usage(input=5, output=2, cache_read=3, reasoning=1), UNKNOWN_USAGE],
+    "service_tier": [None, "standard", "default", "flex"],
+    "finish": [Finish(reason=reason, raw=raw, extra=extra) for reason, raw in ENDS for extra in FINISH_EXTRA],
+    "message": [
+        assistant("Hi."),
+        assistant(""),
+        assistant(),
+        assistant("Hi.", "Ho."),
+        assistant(Thinking(text="Hm."), "Hi."),
+        assistant(Text(text="Hi.", logprobs=(LOGPROB,))),
+        assistant(Text(text="Hi.", extra={"openai_chat": {"refusal": True}})),
+    ],
+    "other_choices": [(), (Choice(message=assistant("Ho."), finish=Finish(reason="stop")),)],
+}
+
+
+def never_plain(_response: Response) -> None:
+    """No response takes the short way."""
+
+
+@given(one_changed(RESPONSE_FIELDS))
+def test_both_ways_to_write_a_body_are_the_same(fields: dict[str, Any]) -> None:
+    response = replace(ANSWER, **fields)
+    for request in (None, Request(), Request(tools=(Tool(name="x", extra={"openai_chat": {"type": "custom"}}),))):
+        short = WIRE.server.encode_body(response, request)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server, "encode_plain_body", never_plain)
+            assert WIRE.server.encode_body(response, request) == short

@@ -4,6 +4,7 @@ from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
 from dragoman.wires.anthropic.invoke_server import InvokeServer
+from dragoman.wires.anthropic.plain import decode_plain
 from dragoman.wires.anthropic.schema import NAME
 from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
@@ -22,6 +23,7 @@ WIRE = Wire(
         framing=MessagesFraming,
         decode_error=decode_hosted_error,
         caching="blocks",
+        decode_plain=decode_plain,
     ),
     server=AnthropicServer(),
     other_servers=(InvokeServer(),),

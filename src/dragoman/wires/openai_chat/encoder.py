@@ -43,8 +43,8 @@ PATH = "/chat/completions"
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
-    if (messages := encode_plain(request)) is not None:
-        return post_request(target, PATH, {"model": target.model, "messages": messages}, None)
+    if (plain := encode_plain(request, target)) is not None:
+        return post_request(target, PATH, plain, None)
     if not target.quirks.client_tools and request.tools:
         request = as_functions(request)
     notes = NoticeCollector(NAME, strict=request.strict)

@@ -14,25 +14,47 @@ from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, 
 from dragoman.types.base import unchecked
 from dragoman.types.quick import new_message, new_text
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
+from dragoman.wires.common.options import tier_word
 from dragoman.wires.common.prompt_size import is_cut_prompt
-from dragoman.wires.openai_chat.schema import FINISH_REASONS, ChatChoice, ChatChunk, read_usage
+from dragoman.wires.openai_chat.schema import FINISH_REASONS, ChatChoice, ChatChunk, read_usage, write_usage
+from dragoman.wires.openai_chat.stream_encoder import encode_finish
 
 _BODY = msgspec.json.Decoder(ChatChunk, strict=False)
 _NO_CHOICE = ChatChoice()
-_OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in ("messages", "system")))
+_QUICK = ("messages", "system", "temperature", "top_p", "max_tokens", "stream")
+"""What a plain request may have. Every other option must have its default."""
+_OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in _QUICK))
 _NO_OPTIONS = _OPTIONS(Request())
 _ROLES = ("user", "assistant")
 _FINISH = Finish(reason="stop")
 _RESPONSE = Response(message=Message(role="assistant"), finish=_FINISH)
 
 
-def encode_plain(request: Request) -> list[JsonObject] | None:
-    """The messages of a request without options, if each is one text of the user or of the model. Else None.
+def encode_plain(request: Request, target: Target) -> JsonObject | None:
+    """The body of a request with few options, if each message is one text of the user or of the model. Else None.
 
     Such a history needs no repair, and every target takes it as it is.
     """
     if _OPTIONS(request) != _NO_OPTIONS or not (request.system is None or type(request.system) is str):
         return None
+    quirks = target.quirks
+    body: JsonObject = {"model": target.model}
+    if request.temperature is not None or request.top_p is not None:
+        if not quirks.sampling:
+            return None
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
+        if request.top_p is not None:
+            body["top_p"] = request.top_p
+    if (limit := request.max_tokens) is not None:
+        most = target.capabilities.max_output
+        if most is not None and limit > most:
+            return None
+        body[quirks.max_tokens_field or "max_completion_tokens"] = limit
+    if request.stream:
+        body["stream"] = True
+        if quirks.stream_usage:
+            body["stream_options"] = {"include_usage": True}
     messages: list[JsonObject] = [] if request.system is None else [{"role": "system", "content": request.system}]
     for message in request.messages:
         part = message.parts[0] if len(message.parts) == 1 else None
@@ -40,7 +62,29 @@ def encode_plain(request: Request) -> list[JsonObject] | None:
         if role not in _ROLES or type(part) is not Text or part.extra or message.extra:
             return None
         messages.append({"role": role, "content": part.text})
-    return messages
+    body["messages"] = messages
+    return body
+
+
+def encode_plain_body(response: Response) -> JsonObject | None:
+    """The body of a response with one text; None for any other response."""
+    parts, finish = response.message.parts, response.finish
+    part = parts[0] if len(parts) == 1 else None
+    if type(part) is not Text or part.extra or part.logprobs or finish.extra or response.other_choices:
+        return None
+    message = {"refusal": None, "role": "assistant", "content": part.text}
+    word = encode_finish(finish, is_refused=False)
+    body = {
+        "id": response.id or "",
+        "object": "chat.completion",
+        "created": response.created or 0,
+        "model": response.model or "",
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": word}],
+        "usage": write_usage(response.usage),
+    }
+    if (tier := tier_word(response.service_tier, "default")) is not None:
+        body["service_tier"] = tier
+    return body
 
 
 def decode_plain(body: bytes, request: Request | None, target: Target | None, /) -> Response | None:

@@ -69,6 +69,7 @@ from dragoman.wires.openai_chat.parts import (
     reasoning_fields,
     write_choice_logprobs,
 )
+from dragoman.wires.openai_chat.plain import encode_plain_body
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     DEFAULTS,
@@ -145,6 +146,8 @@ class OpenAIChatServer:
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
+        if (plain := encode_plain_body(response)) is not None:
+            return HttpResponse(body=encode_json(plain))
         choices: list[JsonObject] = []
         customs = frozenset[str]() if request is None or not request.tools else custom_names(request.tools)
         citations: JsonObject = {}
