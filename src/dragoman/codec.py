@@ -12,7 +12,7 @@ from dragoman import wires
 from dragoman.errors import Malformed, MalformedToolCall, Truncated, Unsupported
 from dragoman.events import fold
 from dragoman.tools.decorator import ToolLike, definitions
-from dragoman.types import JsonObject, Opaque, Request, Response, ToolCall, ToolResult, is_list, is_object
+from dragoman.types import HostedTool, JsonObject, Opaque, Request, Response, ToolCall, ToolResult, is_list, is_object
 from dragoman.types.checks import check_choice, naming, wrong_value
 from dragoman.types.json_values import encode_value
 from dragoman.wires.base import Wire
@@ -20,7 +20,9 @@ from dragoman.wires.common.history import result_media
 from dragoman.wires.common.json import DECODE_ERRORS
 
 
-def encode_definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], wire: str) -> list[JsonObject]:
+def encode_definitions(
+    tools: ToolLike | HostedTool | Opaque | Iterable[ToolLike | HostedTool | Opaque], wire: str
+) -> list[JsonObject]:
     """The definitions of some tools, as they are in a request.
 
     >>> from dragoman import Tool

@@ -18,6 +18,7 @@ from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLar
 from dragoman.types import (
     UNKNOWN_USAGE,
     Choice,
+    Citation,
     Extra,
     Finish,
     JsonObject,
@@ -36,9 +37,9 @@ from dragoman.types.arguments import parse_arguments as parse_arguments  # noqa:
 from dragoman.types.arguments import parse_history_arguments as parse_history_arguments  # noqa: PLC0414 - for its users
 from dragoman.types.arguments import raw_arguments as raw_arguments  # noqa: PLC0414 - for its users
 from dragoman.types.checks import wrong_value
+from dragoman.types.parts import PartKind as PartKind  # noqa: PLC0414 - for its users
+from dragoman.types.parts import kind_of as kind_of  # noqa: PLC0414 - for its users
 from dragoman.types.quick import new_call, new_message, new_text
-
-PartKind: TypeAlias = Literal["text", "image", "document", "audio", "thinking", "tool_call", "tool_result", "opaque"]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="started"):
@@ -202,22 +203,13 @@ def to_events(response: Response) -> list[Event]:
     return events
 
 
-def kind_of(part: Part, /) -> PartKind:
-    """The kind of a part.
-
-    >>> kind_of(Text(text=""))
-    'text'
-    """
-    kind: PartKind = part.__struct_config__.tag  # type: ignore[assignment]  # the tags are the kinds
-    return kind
-
-
 class _OpenPart(msgspec.Struct):
     index: int
     kind: Literal["text", "thinking"]
     pieces: list[str] = []
     extra: Extra = {}
     logprobs: list[TokenLogprob] = []
+    citations: list[Citation] = []
 
 
 class _OpenCall(msgspec.Struct):
@@ -373,6 +365,10 @@ class Assembler:
         """Add the probabilities of the tokens of an open text."""
         self._open[key].logprobs += logprobs
 
+    def add_citations(self, key: object, citations: Iterable[Citation]) -> None:
+        """Add sources of an open text."""
+        self._open[key].citations += citations
+
     def text_of(self, key: object) -> str:
         """The text of an open part so far; empty if it is not open."""
         return "".join(self._open[key].pieces) if key in self._open else ""
@@ -392,7 +388,7 @@ class Assembler:
             part = self._open.pop(key)
             text = "".join(part.pieces)
             whole: Part = (
-                new_text(text=text, extra=part.extra, logprobs=tuple(part.logprobs))
+                new_text(text, part.extra, tuple(part.logprobs), tuple(part.citations))
                 if part.kind == "text"
                 else Thinking(text=text, redacted=redacted, extra=part.extra)
             )

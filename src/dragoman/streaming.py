@@ -17,7 +17,7 @@ from dragoman.io.driver import short_traceback
 from dragoman.io.stopper import Stopper
 from dragoman.schema.output_type import OutputType
 from dragoman.schema.unstrict import NO_VALUE
-from dragoman.types import Response, ToolCall
+from dragoman.types import HostedCall, HostedResult, Response, ToolCall
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -43,7 +43,9 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
     text: str
 
 
-Item: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ToolCall | Restarted | Response
+Item: TypeAlias = (
+    TextDelta | ThinkingDelta | ToolCallDelta | ToolCall | HostedCall | HostedResult | Restarted | Response
+)
 
 
 class ItemConverter:
@@ -66,8 +68,8 @@ class ItemConverter:
                 return None
             case CallDelta():
                 return ToolCallDelta(*self._calls[event.index], event.text)
-            case PartEnded(part=ToolCall() as call):
-                return call
+            case PartEnded(part=ToolCall() | HostedCall() | HostedResult() as part):
+                return part
             case Restarted():
                 self._thinking.clear()
                 self._calls.clear()

@@ -23,6 +23,7 @@ from dragoman import (
     Tool,
     ToolCall,
     ToolResult,
+    WebSearch,
     assistant,
     dump,
     messages_from,
@@ -253,8 +254,10 @@ def test_a_tool_is_the_same_in_every_form(tool: Any) -> None:
         ({"type": "google_search"}, "google_interactions"),
     ],
 )
-def test_the_tool_of_a_provider_is_opaque(tool: Any, wire: Any) -> None:
-    assert tools_from([tool]) == tools_from([tool], wire=wire) == (Opaque(wire=wire, data=tool),)
+def test_the_web_search_of_a_provider_is_one_of_the_vocabulary(tool: Any, wire: Any) -> None:
+    assert (
+        tools_from([tool]) == tools_from([tool], wire=wire) == (WebSearch(extra={f"{wire}.verbatim": {"tool": tool}}),)
+    )
     assert tools_from(tools_from([tool])) == tools_from([tool])
 
 
@@ -314,7 +317,7 @@ def test_an_agent_takes_dicts() -> None:
     scripted = Scripted(CALL, "4.2 m.")
     agent = Agent(scripted.model("anthropic"), tools=[tide, search])
     assert agent.run([{"role": "user", "content": "What is the tide?"}]).output == "4.2 m."
-    assert scripted.requests[0].tools[1:] == (Opaque(wire="anthropic", data=search),)
+    assert scripted.requests[0].tools[1:] == (WebSearch(extra={"anthropic.verbatim": {"tool": search}}),)
     with pytest.raises(InvalidTool, match="ebb: the tool has no handler"):
         Agent(scripted.model(), tools={"name": "ebb", "description": "Ebb", "input_schema": SCHEMA}).run("hi")
 

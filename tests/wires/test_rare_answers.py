@@ -236,7 +236,7 @@ def test_a_call_can_be_forced_if_thinking_can_be_turned_off() -> None:
 
 def test_an_answer_of_which_nothing_is_left_is_not_sent_last() -> None:
     target = Target(provider="p", model="m", wire="openai_chat", base_url="https://x")
-    foreign = assistant(Opaque(wire="google", data={"x": 1}))
+    foreign = assistant(Opaque(wire="google", data={"x": 1}, is_optional=True))
     http = wires.get("openai_chat").client.encode_request(Request(messages=(user("a"), foreign)), target)
     assert msgspec.json.decode(http.body)["messages"] == [{"role": "user", "content": "a"}]
 

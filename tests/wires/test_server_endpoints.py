@@ -13,9 +13,9 @@ from dragoman.http import HttpRequest
 from dragoman.types import (
     Embeddings,
     Finish,
+    HostedCall,
     Message,
     ModelInfo,
-    Opaque,
     RankedDocument,
     Ranking,
     Request,
@@ -383,7 +383,9 @@ def test_what_is_no_result_stays_where_it_is() -> None:
     joined = memory().join(stored, split_request(input=items, previous_response_id="resp_1")[1])
     assert joined.messages == (
         tool_results(ToolResult(id="call_1", content="4.2 m")),
-        Message(role="assistant", parts=(Opaque(wire="openai_responses", data=items[0]),)),
+        Message(
+            role="assistant", parts=(HostedCall(id="ws_1", tool="web_search", extra={"openai_responses": items[0]}),)
+        ),
     )
     assert memory().join(stored, Request(messages=(Message(role="user"),))).messages == (Message(role="user"),)
 

@@ -33,16 +33,39 @@ from dragoman.streaming import (
 )
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.option_hints import OPTION_HINTS
-from dragoman.tools.decorator import NAME, Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
+from dragoman.tools.decorator import (
+    NAME,
+    Context,
+    HasTools,
+    ToolLike,
+    definitions,
+    gather,
+    handler_of,
+    tool,
+    tool_of,
+)
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
-from dragoman.types import Message, Opaque, Request, Response, Text, Tool, ToolCall
+from dragoman.types import (
+    HostedCall,
+    HostedResult,
+    HostedTool,
+    Message,
+    Opaque,
+    Request,
+    Response,
+    Text,
+    Tool,
+    ToolCall,
+)
 from dragoman.types.checks import as_items, is_text, naming, wrong_value
 from dragoman.types.fields import WRONG, read_text
 from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
-AgentStreamItem: TypeAlias = RunEvent | TextDelta | ThinkingDelta | ToolCallDelta | Restarted
+AgentStreamItem: TypeAlias = (
+    RunEvent | TextDelta | ThinkingDelta | ToolCallDelta | HostedCall | HostedResult | Restarted
+)
 """An item of an agent stream, besides the final Result."""
 Spend: TypeAlias = Callable[[Response], None]
 
@@ -51,7 +74,7 @@ class AgentOptions(TypedDict, total=False):
     """The options of an agent. None means the default; for a limit it means no limit."""
 
     system: str | None
-    tools: Iterable[ToolLike | Opaque | SdkValue] | ToolLike | Opaque | SdkValue | None
+    tools: Iterable[ToolLike | HostedTool | Opaque | SdkValue] | ToolLike | HostedTool | Opaque | SdkValue | None
     """Functions, tools and toolboxes, or one of these; a dict must be a tool that the provider runs itself."""
     skills: Iterable[Skill] | Skill | None
     terminal_tool: str | ToolLike | None
@@ -105,11 +128,11 @@ class Agent(Generic[T]):
         self.model = api.model(model) if isinstance(model, str) else model
         self._options = options
         tools = _as_tuple("tools", read_tools(options.get("tools")))
-        self._tools: tuple[ToolLike, ...] = tuple(one for one in tools if not isinstance(one, Opaque))
+        self._tools: tuple[ToolLike, ...] = tuple(one for one in tools if not isinstance(one, HostedTool | Opaque))
         with naming("tools"):
             # Toolboxes were checked when they were made.
             gather([one for one in self._tools if not isinstance(one, HasTools)])
-        self._provider_tools = tuple(one for one in tools if isinstance(one, Opaque))
+        self._provider_tools = tuple(one for one in tools if isinstance(one, HostedTool | Opaque))
         skills = _as_tuple("skills", options.get("skills"))
         for skill in skills:
             if not isinstance(skill, Skill):
@@ -216,12 +239,17 @@ class Agent(Generic[T]):
     def _settings(self, request: Request) -> LoopSettings[T]:
         options = self._options
         request_tools = [one for one in request.tools if isinstance(one, Tool)]
-        provider_tools = (*(one for one in request.tools if isinstance(one, Opaque)), *self._provider_tools)
+        provider_tools = (
+            *(one for one in request.tools if isinstance(one, HostedTool | Opaque)),
+            *definitions(self._provider_tools),
+        )
+        fallbacks = [one.fallback for one in provider_tools if isinstance(one, HostedTool) and one.fallback is not None]
         with naming("tools"):
             tools = gather([*request_tools, *self._tools, *self._skills])
         extra_tools, terminal = self._terminal(tools)
         tools = gather([*tools, *extra_tools])
-        for one in tools:
+        runnable = gather([*tools, *fallbacks])
+        for one in runnable:
             if one.name != terminal:
                 handler_of(one)  # raises InvalidTool if nothing can run it
         system = _with_instructions(request.system, self._skills)
@@ -233,7 +261,7 @@ class Agent(Generic[T]):
         loop_options: dict[str, Any] = {name: value for name, value in options.items() if name in _LOOP_OPTIONS}
         return LoopSettings(
             request=request,
-            tools=tools,
+            tools=runnable,
             output_type=self._output_type,
             terminal=terminal,
             budget=self._budget,
@@ -316,7 +344,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    if isinstance(value, Tool | Opaque | Skill | HasTools) or callable(value):
+    if isinstance(value, Tool | HostedTool | Opaque | Skill | HasTools) or callable(value):
         return (value,)
     return as_items(name, value, f"a {name[:-1]} or a list of {name}")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from dragoman.demo.hosted_tools import cite, hosted_parts
 from dragoman.demo.schema_example import example_value
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started, kind_of
 from dragoman.media import measure
@@ -54,8 +55,9 @@ def answer(request: Request, model: str, /) -> Response:
     if calls:
         parts += calls
     else:
+        found = [] if request.schema is not None or _results(request) else hosted_parts(request.tools, _prompt(request))
         text, reason = _limit(_text(request), request)
-        parts.append(Text(text=text))
+        parts += [*found, cite(text, found)]
     message = Message(role="assistant", parts=tuple(parts))
     return Response(
         id=f"demo-{zlib.crc32(msgspec.json.encode(request.messages)):08x}",

@@ -9,7 +9,7 @@ from dragoman.engine.failover import OnInterrupt, WhenAllCoolingDown
 from dragoman.errors import DragomanError
 from dragoman.targets.pools import Affinity, ErrorKind, Order
 from dragoman.tools.decorator import ToolLike
-from dragoman.types import CachePoint, Effort, JsonObject, Opaque, Text, Verbosity
+from dragoman.types import CachePoint, Effort, HostedTool, JsonObject, Opaque, Text, Verbosity
 from dragoman.wires.dicts import SdkValue
 
 
@@ -18,7 +18,7 @@ class CallOptions(TypedDict, total=False):
 
     system: str | SdkValue | Iterable[Text | CachePoint | SdkValue] | None
     """The system prompt: text, or a list of `Text` or of text blocks."""
-    tools: ToolLike | Opaque | SdkValue | Iterable[ToolLike | Opaque | SdkValue] | None
+    tools: ToolLike | HostedTool | Opaque | SdkValue | Iterable[ToolLike | HostedTool | Opaque | SdkValue] | None
     """Tools that the model may call: functions, `Tool` values, or definitions as other SDKs have them."""
     tool_choice: str | SdkValue | None
     """`auto`, `none`, `required`, or the name of a tool; or the dict of another SDK."""

@@ -7,8 +7,11 @@ import msgspec
 
 from dragoman.targets.target import Target
 from dragoman.types import (
+    AnyTool,
     Audio,
     Document,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -29,6 +32,8 @@ TOKENS_PER_MESSAGE = 4
 """Of the tokens around a prompt and each message, which providers count, too: without them, short prompts are free."""
 TOKENS_PER_IMAGE = 1500
 """Also the minimum of an opaque part, whose content is not known."""
+TOKENS_PER_HOSTED_TOOL = 1000
+"""Of the instructions for a tool that the provider runs; what it returns is not known before."""
 TOKENS_PER_PAGE = 2000
 """Of a PDF. Anthropic documents 1500 to 3000, Google 258 (2026-11)."""
 BYTES_PER_PAGE = 200_000
@@ -115,13 +120,17 @@ def _size(part: Part) -> int:
             )
         case Audio():
             return len(part.data) * BYTES_PER_TOKEN // AUDIO_BYTES_PER_TOKEN
+        case HostedCall() | HostedResult():
+            return len(part.text.encode()) + sum(map(_json_size, part.extra.values()))
         case Opaque():
             return max(TOKENS_PER_IMAGE * BYTES_PER_TOKEN, _json_size(part.data))
 
 
-def _tool_size(tool: Tool | Opaque) -> int:
+def _tool_size(tool: AnyTool) -> int:
     if isinstance(tool, Opaque):
         return _json_size(tool.data)
+    if not isinstance(tool, Tool):
+        return TOKENS_PER_HOSTED_TOOL * BYTES_PER_TOKEN
     return byte_length(tool.name) + byte_length(tool.description or "") + _json_size(tool.parameters or {})
 
 

@@ -175,6 +175,8 @@ _RECORDS = (
             stream_usage=False,
             reasoning_replay_fields=("reasoning",),
             think_tags=True,
+            # Of the gpt-oss models; the compound models have them without a request.
+            hosted_tools=("web_search=browser_search", "code_execution=code_interpreter"),
             unsupported=(
                 "frequency_penalty",
                 "presence_penalty",
@@ -254,6 +256,12 @@ _RECORDS = (
             reasoning_replay_fields=("reasoning", "reasoning_details"),
             completions="/completions",
             caching="blocks",
+            hosted_tools=(
+                "web_search=openrouter:web_search",
+                "web_fetch=openrouter:web_fetch",
+                "image_generation=openrouter:image_generation",
+            ),
+            hosted_tool_options=True,
         ),
         capabilities=Capabilities(image_urls=True),
     ),
@@ -318,7 +326,13 @@ _RECORDS = (
         "perplexity",
         "https://api.perplexity.ai",
         "PERPLEXITY_API_KEY",
-        quirks=replace(_COMPATIBLE, think_tags=True, embeddings="int8", unsupported=(*_FEW_OPTIONS, "n")),
+        quirks=replace(
+            _COMPATIBLE,
+            think_tags=True,
+            embeddings="int8",
+            unsupported=(*_FEW_OPTIONS, "n"),
+            hosted_tools=("web_search=web_search_options",),
+        ),
         capabilities=Capabilities(image_urls=True, tools=False, documents=False, audio=False),
     ),
     _chat(
@@ -403,6 +417,10 @@ _RECORDS = (
             completions="/completions",
             fill_in="/completions",
             rerank="/rerank",
+            hosted_tools=(
+                "web_search=web_search",
+                "web_fetch=web_fetch",
+            ),
         ),
     ),
 )

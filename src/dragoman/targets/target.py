@@ -11,7 +11,7 @@ import msgspec
 from dragoman.errors import SetupError
 from dragoman.http import split_base_url
 from dragoman.targets.pools import DeploymentLimits, DeploymentPool
-from dragoman.types import Effort
+from dragoman.types import Effort, HostedKind
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
 
@@ -48,6 +48,8 @@ class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     """Takes audio."""
     compaction: bool = False
     """Compacts a conversation itself, by a `compaction_trigger` of the Responses API."""
+    hosted_tools: tuple[HostedKind, ...] | None = None
+    """The tools that the provider runs itself; None means those that its wire has a form for."""
     image_urls: bool = False
     """Fetches images by their URL."""
     document_urls: bool = False
@@ -180,6 +182,12 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """Fields of the wire that the vocabulary does not have may be sent, from `extra`."""
     client_tools: bool = True
     """Knows the tools of its wire that the client runs, besides functions; False to send them as functions."""
+    hosted_tools: tuple[str, ...] = ()
+    """On Chat Completions, the provider's own tools, as `web_search=browser_search`: our name, and the type that
+    requests it. The type is empty if the model has the tool without a request, and `web_search_options` if a field of
+    that name requests it."""
+    hosted_tool_options: bool = False
+    """With `hosted_tools`: options stand in `parameters`."""
     reasoning_replay_fields: tuple[str, ...] | None = None
     """The fields in which earlier thinking is sent back; None is the field in which it came."""
     caching: Literal["blocks", "points", "key", "breakpoints"] | None = None

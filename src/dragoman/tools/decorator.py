@@ -19,7 +19,7 @@ from dragoman.schema.to_value import decode_arguments
 from dragoman.schema.type_hints import hints_of, unwrap_hint
 from dragoman.schema.validate import validate
 from dragoman.tools.docstrings import parse_docstring
-from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
+from dragoman.types import AnyTool, HostedTool, JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
 from dragoman.types.checks import as_items, shown
 from dragoman.types.fields import WRONG, read_text
 from dragoman.types.json_values import not_json
@@ -248,15 +248,19 @@ def _flatten(tools: Iterable[Any], depth: int = 0) -> Iterator[Tool]:
             yield tool_of(one)
 
 
-def definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], /) -> tuple[Tool | Opaque, ...]:
+def definitions(
+    tools: ToolLike | HostedTool | Opaque | Iterable[ToolLike | HostedTool | Opaque], /
+) -> tuple[AnyTool, ...]:
     """Return the tools of a request. Functions and toolboxes become Tools; Tools are checked.
 
     >>> definitions([Tool(name="now")])[0].name
     'now'
     """
-    result: list[Tool | Opaque] = []
+    result: list[AnyTool] = []
     for one in as_tool_list(tools):
-        if isinstance(one, Opaque):
+        if isinstance(one, HostedTool):
+            result.append(one if one.fallback is None else msgspec.structs.replace(one, fallback=tool_of(one.fallback)))
+        elif isinstance(one, Opaque):
             result.append(one)
         elif isinstance(one, Tool):
             check_definition(one)
@@ -270,7 +274,7 @@ def as_tool_list(tools: Any, /) -> Iterable[Any]:
     """One tool, or each of several, as the items of a list; InvalidTool for anything else."""
     # isinstance with a protocol is slow, so lists and tuples skip it.
     is_plain = type(tools) in (list, tuple)
-    if not is_plain and (isinstance(tools, Tool | Opaque | HasTools) or callable(tools)):
+    if not is_plain and (isinstance(tools, Tool | HostedTool | Opaque | HasTools) or callable(tools)):
         return (tools,)
     try:
         return as_items("tools", tools, "a tool or a list of tools")

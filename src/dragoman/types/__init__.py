@@ -6,10 +6,24 @@ The values are frozen and checked when they are made: a wrong value raises Inval
 
 from dragoman.types.base import Extra, JsonObject, is_list, is_object
 from dragoman.types.caching import CachePoint
+from dragoman.types.citations import Citation
+from dragoman.types.hosted_tools import (
+    CodeExecution,
+    FileSearch,
+    HostedKind,
+    HostedTool,
+    ImageGeneration,
+    Location,
+    McpServer,
+    WebFetch,
+    WebSearch,
+)
 from dragoman.types.messages import SYSTEM_ROLES, Message, Role, Tool, ToolChoice, assistant, system, tool_results, user
 from dragoman.types.parts import (
     Audio,
     Document,
+    HostedCall,
+    HostedResult,
     Image,
     Opaque,
     Part,
@@ -20,7 +34,7 @@ from dragoman.types.parts import (
     ToolCall,
     ToolResult,
 )
-from dragoman.types.requests import Effort, Request, Verbosity
+from dragoman.types.requests import AnyTool, Effort, Request, Verbosity
 from dragoman.types.responses import (
     UNKNOWN_USAGE,
     Attempt,
@@ -44,19 +58,30 @@ from dragoman.types.responses import (
 from dragoman.types.storage import dump, load
 
 __all__ = [
+    "AnyTool",
     "Attempt",
     "Audio",
     "CachePoint",
     "Choice",
     "Cost",
+    "Citation",
+    "CodeExecution",
     "Document",
     "Effort",
     "Embeddings",
     "Extra",
+    "FileSearch",
     "Finish",
     "FinishReason",
+    "HostedCall",
+    "HostedKind",
+    "HostedResult",
+    "HostedTool",
     "Image",
+    "ImageGeneration",
     "JsonObject",
+    "Location",
+    "McpServer",
     "Message",
     "ModelInfo",
     "Notice",
@@ -83,6 +108,8 @@ __all__ = [
     "UsageSource",
     "Verbosity",
     "add_costs",
+    "WebFetch",
+    "WebSearch",
     "add_usage",
     "assistant",
     "dump",

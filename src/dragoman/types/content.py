@@ -15,7 +15,20 @@ from dragoman.types.checks import as_items, as_text, wrong_value
 from dragoman.types.data_urls import decode_base64, is_data_url
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, is_pil
-from dragoman.types.parts import Audio, Document, Image, Opaque, Part, ResultPart, Text, Thinking, ToolCall, ToolResult
+from dragoman.types.parts import (
+    Audio,
+    Document,
+    HostedCall,
+    HostedResult,
+    Image,
+    Opaque,
+    Part,
+    ResultPart,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 
 
 def read_parts(parameter: str, value: Any, /) -> tuple[Part, ...]:
@@ -250,5 +263,7 @@ _READERS: dict[str, Callable[[JsonObject], Part]] = {
     "tool_use": _read_tool_use,
     "tool_call": lambda block: msgspec.convert(block, ToolCall),
     "tool_result": _read_result,
+    "hosted_call": lambda block: msgspec.convert(block, HostedCall),
+    "hosted_result": lambda block: msgspec.convert(block, HostedResult),
     "opaque": lambda block: msgspec.convert(block, Opaque),
 }

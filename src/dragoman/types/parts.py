@@ -3,7 +3,7 @@
 import re
 from math import isfinite
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -22,6 +22,7 @@ from dragoman.types.checks import (
     shown,
     wrong_value,
 )
+from dragoman.types.citations import Citation
 from dragoman.types.data_urls import check_url, decode_base64, is_data_url, split_data_url
 from dragoman.types.fields import check_struct
 from dragoman.types.json_values import encode_value
@@ -70,6 +71,8 @@ class Text(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_d
     extra: Extra = {}
     logprobs: tuple[TokenLogprob, ...] = ()
     """The tokens of the text with their probabilities, in an answer to a request with `logprobs=True`."""
+    citations: tuple[Citation, ...] = ()
+    """The sources of the text, if the model names some."""
 
     def __post_init__(self) -> None:
         text = self.text
@@ -79,7 +82,9 @@ class Text(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_d
             set_extra(self)
         # An empty tuple is always the same object, and most texts have it.
         if self.logprobs is not _NO_LOGPROBS:
-            _set_logprobs(self, self.logprobs)
+            _set_items(self, "logprobs", TokenLogprob)
+        if self.citations is not _NO_CITATIONS:
+            _set_items(self, "citations", Citation)
 
 
 class Image(
@@ -283,7 +288,8 @@ class Opaque(
 ):
     """A part or a tool of one wire that the vocabulary does not have, such as a provider's own web search.
 
-    It stays at its place in the message, goes back unchanged to the same wire, and is dropped on any other.
+    It stays at its place in the message and goes back unchanged to the same wire. A target of another wire refuses it
+    with Unsupported, unless it `is_optional`; then it is left out, with a notice.
 
     >>> Opaque(wire="anthropic", data={"type": "server_tool_use"}).wire
     'anthropic'
@@ -291,11 +297,97 @@ class Opaque(
 
     wire: str
     data: JsonObject
+    is_optional: bool = False
+    """Whether a conversation means the same without it."""
 
     def __post_init__(self) -> None:
         if type(self.wire) is not str or not self.wire.isascii() or type(self.data) is not dict:
             force_setattr(self, "wire", as_text("wire", self.wire))
             force_setattr(self, "data", as_object("data", self.data))
+        is_optional: object = self.is_optional
+        if type(is_optional) is not bool:
+            check_flag("is_optional", is_optional)
+
+
+class HostedCall(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="hosted_call"
+):
+    """A call of a tool that the provider ran itself, such as a web search.
+
+    >>> HostedCall(id="ws_1", tool="web_search", arguments={"query": "tide at Brest"}).text
+    'web_search: tide at Brest'
+    """
+
+    id: str
+    tool: str
+    """`web_search`, `web_fetch`, `code_execution`, `file_search`, `image_generation`, `mcp`, or the provider's name."""
+    arguments: JsonObject = {}
+    """What was searched, fetched or run: `query`, `url`, `code`, or the arguments of a tool of an MCP server."""
+    name: str | None = None
+    """The tool of an MCP server."""
+    server: str | None = None
+    """The name of the MCP server."""
+    extra: Extra = {}
+    """By wire: the block of the provider, which goes back to it unchanged."""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
+        if self.arguments:
+            encode_value("arguments", self.arguments, _EXPECTED_ARGUMENTS)
+
+    @property
+    def text(self) -> str:
+        """The call as a line of text."""
+        label = "/".join(name for name in (self.tool, self.server, self.name) if name)
+        values = [*self.arguments.values()]
+        if len(values) == 1 and isinstance(values[0], str):
+            return f"{label}: {values[0]}"
+        return f"{label}: {encode_value('arguments', self.arguments, 'JSON').decode()}" if values else label
+
+
+class HostedResult(
+    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="hosted_result"
+):
+    """What came back from a tool that the provider ran itself: a text, sources, or both.
+
+    >>> found = (Citation(url="https://example.org", title="Tides"),)
+    >>> HostedResult(id="ws_1", tool="web_search", sources=found).text
+    '[1] Tides: https://example.org'
+    """
+
+    id: str
+    tool: str
+    content: str = ""
+    """What the tool printed or returned."""
+    sources: tuple[Citation, ...] = ()
+    """What a search found."""
+    is_error: bool = False
+    extra: Extra = {}
+    """By wire: the block of the provider, which goes back to it unchanged."""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
+
+    @property
+    def text(self) -> str:
+        """The result as text; its sources are numbered."""
+        return "\n".join([*([self.content] if self.content else []), *number_sources(self.sources)])
+
+
+def number_sources(sources: "tuple[Citation, ...] | list[Citation]", /) -> list[str]:
+    """A line for each source, numbered from 1.
+
+    >>> number_sources([Citation(title="Tides", cited_text="It turns at six.")])
+    ['[1] Tides (“It turns at six.”)']
+    """
+    lines: list[str] = []
+    for number, source in enumerate(sources, 1):
+        names = [name for name in (source.title, source.url or source.source) if name]
+        if not names and source.document_index is not None:
+            names = [f"document {source.document_index + 1}"]
+        quote = f" (“{source.cited_text}”)" if source.cited_text else ""
+        lines.append(f"[{number}] {': '.join(names)}{quote}")
+    return lines
 
 
 _YOUTUBE = re.compile(r"https://((www\.|m\.)?youtube\.com|youtu\.be)/")
@@ -352,23 +444,52 @@ class ToolResult(
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolResult | Opaque
+Part: TypeAlias = (
+    Text | Image | Document | Audio | Thinking | ToolCall | ToolResult | HostedCall | HostedResult | Opaque
+)
+
+
+PartKind: TypeAlias = Literal[
+    "text",
+    "image",
+    "document",
+    "audio",
+    "thinking",
+    "tool_call",
+    "tool_result",
+    "hosted_call",
+    "hosted_result",
+    "opaque",
+]
+
+
+def kind_of(part: Part, /) -> PartKind:
+    """The kind of a part.
+
+    >>> kind_of(Text(text=""))
+    'text'
+    """
+    kind: PartKind = part.__struct_config__.tag  # type: ignore[assignment]  # the tags are the kinds
+    return kind
 
 
 _RESULT_PARTS: frozenset[type] = frozenset(get_args(ResultPart))
 _LOGPROBS: frozenset[type] = frozenset({TokenLogprob})
 _NO_LOGPROBS: tuple[TokenLogprob, ...] = ()
+_NO_CITATIONS: tuple[Citation, ...] = ()
 _INTS: frozenset[type] = frozenset({int})
 
 
-def _set_logprobs(text: Text, logprobs: object) -> None:
-    if type(logprobs) is tuple and all_are(logprobs, _LOGPROBS):
+def _set_items(text: Text, field: str, kind: type) -> None:
+    value = getattr(text, field)
+    if type(value) is tuple and all_are(value, frozenset({kind})):
         return
-    items = as_items("logprobs", logprobs, "a list of TokenLogprob")
+    expected = f"a list of {kind.__name__}"
+    items = as_items(field, value, expected)
     for item in items:
-        if type(item) is not TokenLogprob:
-            raise wrong_value("logprobs", "a list of TokenLogprob", item)
-    force_setattr(text, "logprobs", items)
+        if type(item) is not kind:
+            raise wrong_value(field, expected, item)
+    force_setattr(text, field, items)
 
 
 def all_are(items: Any, kinds: frozenset[type], /) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.types.base import Extra, JsonObject
+from dragoman.types.citations import Citation
 from dragoman.types.messages import Message, Role
 from dragoman.types.parts import Part, Text, TokenLogprob, ToolCall, ToolResult
 
@@ -19,13 +20,18 @@ _RESULT = ToolResult(id="")
 _LOGPROB = TokenLogprob(token="", logprob=0.0)
 
 
-def new_text(text: str, extra: Extra | None = None, logprobs: tuple[TokenLogprob, ...] = ()) -> Text:
+def new_text(
+    text: str,
+    extra: Extra | None = None,
+    logprobs: tuple[TokenLogprob, ...] = (),
+    citations: tuple[Citation, ...] = (),
+) -> Text:
     """A text.
 
-    >>> new_text("hi")
-    Text(text='hi', extra={}, logprobs=())
+    >>> new_text("hi").text
+    'hi'
     """
-    return replace(_TEXT, text=text, extra={} if extra is None else extra, logprobs=logprobs)
+    return replace(_TEXT, text=text, extra={} if extra is None else extra, logprobs=logprobs, citations=citations)
 
 
 def new_message(role: Role, parts: tuple[Part, ...], extra: Extra | None = None) -> Message:

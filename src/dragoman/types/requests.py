@@ -25,12 +25,15 @@ from dragoman.types.checks import (
 )
 from dragoman.types.content import read_parts
 from dragoman.types.fields import WRONG, read_text
+from dragoman.types.hosted_tools import HOSTED_TYPES, HostedTool
 from dragoman.types.messages import Message, Tool, ToolChoice
 from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Opaque, Text, all_are
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity: TypeAlias = Literal["low", "medium", "high"]
+AnyTool: TypeAlias = Tool | HostedTool | Opaque
+"""A function, a tool that the provider runs, or a tool in the form of one wire."""
 
 
 class Request(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +47,7 @@ class Request(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
 
     messages: tuple[Message, ...] = ()
     system: str | tuple[Text, ...] | None = None
-    tools: tuple[Tool | Opaque, ...] = ()
+    tools: tuple[AnyTool, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     schema: JsonObject | None = None
@@ -188,7 +191,7 @@ def check_fields(request: Request, /) -> None:
     if request.stop is not _NO_STOP:
         _set_stop(request)
     if type(request.tools) is not tuple or not all_are(request.tools, _TOOLS):
-        _set_items(request, "tools", Tool | Opaque, "a list of Tool", "pass functions to the methods of a model")
+        _set_items(request, "tools", AnyTool, "a list of Tool", "pass functions to the methods of a model")
     if len(request.tools) > 1:
         _check_tool_names(request.tools)
     system = request.system
@@ -225,7 +228,7 @@ def with_messages(request: Request, messages: tuple[Message, ...], /, *, stream:
 
 _MESSAGES: frozenset[type] = frozenset({Message})
 _NO_STOP: tuple[str, ...] = ()
-_TOOLS: frozenset[type] = frozenset({Tool, Opaque})
+_TOOLS: frozenset[type] = frozenset({Tool, Opaque}) | HOSTED_TYPES
 
 
 def _check_types(request: Request, types: tuple[type, ...]) -> bool:
@@ -328,8 +331,9 @@ def _set_system(request: Request) -> None:
     force_setattr(request, "system", parts)
 
 
-def _check_tool_names(tools: tuple[Tool | Opaque, ...]) -> None:
-    names = [tool.name for tool in tools if isinstance(tool, Tool)]
+def _check_tool_names(tools: tuple[AnyTool, ...]) -> None:
+    fallbacks = [getattr(tool, "fallback", None) for tool in tools]
+    names = [tool.name for tool in (*tools, *fallbacks) if isinstance(tool, Tool)]
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
         raise InvalidTool(f"tools must have unique names, but two are named {name!r}; rename one", param="tools")

@@ -27,14 +27,14 @@ from dragoman.events import Event, Started, kind_of
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import (
+    AnyTool,
     Finish,
     JsonObject,
     Notice,
-    Opaque,
     Part,
     Request,
     Response,
-    Tool,
+    Text,
     ToolResult,
 )
 from dragoman.wires.common.endpoints import Endpoints
@@ -94,7 +94,7 @@ class ClientHalf(Protocol):
         """The HTTP request for this target, with notices of what was dropped or changed."""
         ...
 
-    def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
+    def encode_tools(self, tools: tuple[AnyTool, ...], /) -> list[JsonObject]:
         """Tool definitions as they stand in a request."""
         ...
 
@@ -267,6 +267,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the gateway replaces the ids of tool calls with its own."""
     add_durations: Callable[[Finish, float, float], Finish] | None = None
     """Adds to the end of an answer how long all of it took, and its start, in seconds; None if responses do not say."""
+    has_citations: bool = True
+    """Whether answers can have citations."""
     empty_request_loads_model: bool = False
     """Whether a request without messages only asks the server to load the model."""
 
@@ -278,10 +280,14 @@ def unsupported_parts(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...
     >>> unsupported_parts(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
     'response part (opaque)'
     """
+    parts = tuple(parts)
     unsupported = [part for part in parts if not wire.server.supports_part(part)]
-    if not unsupported:
+    is_uncited = not wire.has_citations and any(isinstance(part, Text) and part.citations for part in parts)
+    if not unsupported and not is_uncited:
         return ()
     notes = NoticeCollector(wire.name)
     for part in unsupported:
         notes.add("dropped", f"response part ({kind_of(part)})", "not supported")
+    if is_uncited:
+        notes.add("dropped", "citations", "not supported")
     return notes.notices

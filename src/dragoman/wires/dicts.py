@@ -15,7 +15,7 @@ import msgspec
 from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.http import HttpRequest
-from dragoman.types import JsonObject, Message, Opaque, Request, Text, Tool, is_list, is_object
+from dragoman.types import AnyTool, JsonObject, Message, Request, Text, Tool, is_list, is_object
 from dragoman.types.checks import as_items, check_choice, is_mapping, naming, shown, wrong_value
 
 DictForm: TypeAlias = Literal[
@@ -99,22 +99,22 @@ _EXPECTED = "a list of dicts such as {'role': 'user', 'content': 'hi'}"
 
 
 def tools_from(
-    tools: Tool | Opaque | SdkValue | Iterable[Tool | Opaque | SdkValue], *, wire: DictForm | None = None
-) -> tuple[Tool | Opaque, ...]:
+    tools: AnyTool | SdkValue | Iterable[AnyTool | SdkValue], *, wire: DictForm | None = None
+) -> tuple[AnyTool, ...]:
     """The tools of a list of definitions, as the SDKs of OpenAI, Anthropic and others, or MCP, have them.
 
-    A provider's own tool, such as its web search, becomes an `Opaque`, which only that provider gets.
+    A web search of a provider becomes a `WebSearch`, and so on. A tool that only one provider has becomes an `Opaque`.
 
     >>> tools_from([{"name": "tide", "input_schema": {"type": "object"}}])[0].name
     'tide'
     """
     if wire is not None:
         check_choice("wire", wire, tuple(_FIELDS))
-    items = (tools,) if is_foreign(tools) or isinstance(tools, Tool | Opaque) else tools
-    result: list[Tool | Opaque] = []
+    items = (tools,) if is_foreign(tools) or isinstance(tools, AnyTool) else tools
+    result: list[AnyTool] = []
     for index, item in enumerate(as_items("tools", items, "a list of tool definitions")):
         plain = _plain("tools", item)
-        result += (plain,) if isinstance(plain, Tool | Opaque) else _decode_tool(plain, wire, f"tools[{index}]")
+        result += (plain,) if isinstance(plain, AnyTool) else _decode_tool(plain, wire, f"tools[{index}]")
     return tuple(result)
 
 
@@ -238,7 +238,7 @@ def to_dict(value: object, /) -> object:
 
 
 def _plain(parameter: str, value: Any, expected: str = _EXPECTED) -> Any:
-    if isinstance(value, Message | Tool | Opaque):
+    if isinstance(value, Message | AnyTool):
         return value
     try:
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_dump))
@@ -361,7 +361,7 @@ def _message(role: Any, parts: Any, extra: Any) -> Message:
     return Message(role=role, parts=parts, extra=extra)
 
 
-def _decode_tool(tool: Any, wire: str | None, where: str) -> tuple[Tool | Opaque, ...]:
+def _decode_tool(tool: Any, wire: str | None, where: str) -> tuple[AnyTool, ...]:
     if not is_object(tool):
         raise wrong_value(where, "a tool definition", tool)
     if {"name", "inputSchema"} <= tool.keys():  # MCP

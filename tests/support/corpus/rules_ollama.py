@@ -56,6 +56,9 @@ def _calls(body: Json) -> Json:
             id, tool = message.get("tool_call_id"), message.get("tool_name")
             found = [pair for pair in waiting if (pair[0] == numbers.get(id) if id else tool in (None, pair[1]))]
             if not found:
+                source = f"{tool or 'the tool'} ({id})" if id else tool or "a tool"
+                text = f"The result of {source} has no call in this conversation:\n{message['content']}"
+                messages.append({"role": "user", "content": text})
                 continue
             waiting.remove(found[0])
             changed["tool_call_id"], changed["tool_name"] = found[0]
@@ -90,7 +93,7 @@ RULES = [
     ),
     Rule(
         "ids-by-call",
-        "a call without an id gets one; a result refers to it by id and name; a result without a call is left out; "
+        "a call without an id gets one; a result refers to it by id and name; a result without a call is a text of the user; "
         "type and index have no effect",
         _calls,
     ),

@@ -85,7 +85,7 @@ def test_a_choice_may_name_one() -> None:
     assert json.loads(http.body)["tool_choice"] == {"type": "function", "function": {"name": "bash"}}
 
 
-@pytest.mark.parametrize("tool", [{"type": "web_search_20260318", "name": "web_search"}, {"type": "bash_20250124"}])
+@pytest.mark.parametrize("tool", [{"type": "tool_search_20260318", "name": "search"}, {"type": "bash_20250124"}])
 def test_other_tools_belong_to_the_provider(tool: dict[str, Any]) -> None:
     assert decoded(tools=[tool]).tools == (Opaque(wire="anthropic", data=tool),)
 

@@ -25,8 +25,11 @@ from dragoman.errors import (
 from dragoman.events import Event, Ping, Started, fold
 from dragoman.http import Head
 from dragoman.types import (
+    Citation,
     Document,
     Finish,
+    HostedCall,
+    HostedResult,
     Image,
     Notice,
     Opaque,
@@ -110,9 +113,13 @@ class TestBody:
         assert decoded(content=blocks, stop_reason="tool_use").message.parts == (
             SIGNED,
             Thinking(text="", redacted=True, extra={"anthropic": {"data": "EmwK"}}),
-            Text(text="a", extra={"anthropic": {"citations": [{"type": "char_location"}]}}),
-            Opaque(wire="anthropic", data=blocks[3]),
-            Opaque(wire="anthropic", data=blocks[4]),
+            Text(
+                text="a",
+                extra={"anthropic": {"citations": [{"type": "char_location"}]}},
+                citations=(Citation(source_unit="characters"),),
+            ),
+            HostedCall(id="srvtoolu_1", tool="web_search", arguments={"query": "q"}, extra={"anthropic": blocks[3]}),
+            HostedResult(id="srvtoolu_1", tool="web_search", extra={"anthropic": blocks[4]}),
             Image(data=b"png", mime="image/png"),
             Document(data=b"t", mime="text/plain"),
             Opaque(wire="anthropic", data=blocks[7]),
@@ -274,13 +281,15 @@ class TestStream:
     def test_server_tools_citations_and_unknown_blocks_are_kept_whole(self) -> None:
         response = played("server_tool")
         use, result, text, compaction = response.message.parts
-        assert isinstance(use, Opaque)
-        assert use.data["input"] == {"query": "tides"}
-        assert isinstance(result, Opaque)
-        assert result.data["content"][0]["page_age"] is None
+        assert isinstance(use, HostedCall)
+        assert use.arguments == {"query": "tides"}
+        assert isinstance(result, HostedResult)
+        assert result.extra["anthropic"]["content"][0]["page_age"] is None
         location = {"type": "web_search_result_location", "url": "https://example.org"}
-        assert text == Text(text="Twice a day.", extra={"anthropic": {"citations": [location]}})
-        assert compaction == Opaque(wire="anthropic", data={"type": "compaction", "content": "So far."})
+        cited = (Citation(url="https://example.org"),)
+        assert text == Text(text="Twice a day.", extra={"anthropic": {"citations": [location]}}, citations=cited)
+        block = {"type": "compaction", "content": "So far."}
+        assert compaction == HostedResult(id="", tool="compaction", content="So far.", extra={"anthropic": block})
         assert response.finish.extra["anthropic"] == {
             "container": {"id": "container_1"},
             "context_management": {"applied_edits": []},
@@ -296,14 +305,14 @@ class TestStream:
         response = played("pause")
         assert response.finish == Finish(reason="pause", raw="pause_turn")
         (use,) = response.message.parts
-        assert isinstance(use, Opaque)
-        assert use.data["input"] == {"url": "https://example.org"}
+        assert isinstance(use, HostedCall)
+        assert use.arguments == {"url": "https://example.org"}
 
     def test_a_turn_that_goes_on_may_have_its_blocks_in_its_start(self) -> None:
         response = played("goes_on")
         done, call = response.message.parts
-        assert isinstance(done, Opaque)
-        assert done.data["content"]["stdout"] == "4.2\n"
+        assert isinstance(done, HostedResult)
+        assert done.content == "4.2"
         assert call == CALL
         assert response.finish == Finish(reason="tool_calls", raw="tool_use")
 

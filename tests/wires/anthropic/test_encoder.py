@@ -209,7 +209,7 @@ class TestSystem:
     @pytest.mark.parametrize(
         ("part", "what"),
         [
-            (Opaque(wire="google", data={"executableCode": {}}), "google block"),
+            (Opaque(wire="google", data={"x": {}}, is_optional=True), "google block (x)"),
             (Thinking(text="Hm.", extra={"anthropic": {}}), "part of a system message"),
         ],
         ids=["block", "thinking"],
@@ -224,12 +224,17 @@ class TestSystem:
         assert notices(where, messages=given) == [("dropped", what)]
 
     def test_inside_the_history_a_loss_is_refused_under_strict(self) -> None:
-        foreign = Message(role="system", parts=(Opaque(wire="google", data={"executableCode": {}}),))
+        foreign = Message(role="system", parts=(Opaque(wire="google", data={"x": {}}, is_optional=True),))
         with pytest.raises(Unsupported, match="google block"):
             http(at(system_turns=True), messages=(user("a"), foreign), strict=True)
 
+    def test_inside_the_history_a_block_of_another_wire_is_refused(self) -> None:
+        foreign = Message(role="system", parts=(Opaque(wire="google", data={"x": {}}),))
+        with pytest.raises(Unsupported, match="cannot send a block of type 'x': only targets of the wire google"):
+            http(at(system_turns=True), messages=(user("a"), foreign))
+
     def test_inside_the_history_it_is_left_out_where_nothing_of_it_is_left(self) -> None:
-        foreign = Message(role="system", parts=(Opaque(wire="google", data={"executableCode": {}}),))
+        foreign = Message(role="system", parts=(Opaque(wire="google", data={"x": {}}, is_optional=True),))
         assert body(at(system_turns=True), messages=(user("a"), foreign))["messages"] == [
             {"role": "user", "content": "a"}
         ]
@@ -303,7 +308,7 @@ class TestMessages:
             Image(data=b"png", mime="image/png"),
             Document(data=b"%PDF", mime="application/pdf"),
             Opaque(wire="anthropic", data={"type": "tool_reference", "tool_name": "x"}),
-            Opaque(wire="google", data={}),
+            Opaque(wire="google", data={"x": 1}, is_optional=True),
         )
         result = replace(RESULT, content=content, extra={"anthropic": {"cache_control": {"type": "ephemeral"}}})
         given = (user("?"), assistant(CALL), tool_results(result))
@@ -323,7 +328,7 @@ class TestMessages:
                 "cache_control": {"type": "ephemeral"},
             }
         ]
-        assert notices(messages=given) == [("dropped", "google block in a result")]
+        assert notices(messages=given) == [("dropped", "google block (x)")]
 
     @pytest.mark.parametrize("content", ["", "\n"])
     def test_a_result_that_says_nothing_has_no_content(self, content: str) -> None:

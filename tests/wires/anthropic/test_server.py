@@ -29,6 +29,7 @@ from dragoman.types import (
     Audio,
     Document,
     Finish,
+    HostedCall,
     Image,
     Message,
     Opaque,
@@ -41,6 +42,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
     Usage,
+    WebSearch,
     assistant,
     system,
     tool_results,
@@ -283,10 +285,10 @@ class TestMessages:
         unknown: list[dict[str, Any]] = [
             {"type": "image", "source": {"type": "file", "file_id": "f"}},
             {"type": "document", "source": {"type": "content", "content": []}},
-            {"type": "search_result", "source": "s", "title": "t", "content": []},
-            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
             {"no": "type"},
         ]
+        found: dict[str, Any] = {"type": "search_result", "source": "s", "title": "t", "content": [{"text": "Ebb."}]}
+        use: dict[str, Any] = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
         pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
         known: list[Any] = [
             {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}, "citations": []},
@@ -299,7 +301,7 @@ class TestMessages:
             {"type": "redacted_thinking", "data": "EmwK"},
             {**USED, "caller": {"type": "direct"}, "cache_control": None},
         ]
-        (turn,) = turns({"role": "assistant", "content": [*known, *unknown]})
+        (turn,) = turns({"role": "assistant", "content": [*known, found, use, *unknown]})
         assert turn.parts == (
             Text(text="a", extra={"anthropic": {"cache_control": {"type": "ephemeral"}}}),
             Image(url="https://example.org/a.png"),
@@ -315,6 +317,11 @@ class TestMessages:
             Thinking(text="Hm.", extra={"anthropic": {}}),
             Thinking(text="", redacted=True, extra={"anthropic": {"data": "EmwK"}}),
             replace(CALL, extra={"anthropic": {"caller": {"type": "direct"}}}),
+            Text(
+                text="t\ns\nEbb.",
+                extra={"anthropic.verbatim": {"block": found, "changed": "a search result is sent as text"}},
+            ),
+            HostedCall(id="s", tool="web_search", extra={"anthropic": use}),
             *(Opaque(wire="anthropic", data=data) for data in unknown),
         )
 
@@ -360,7 +367,7 @@ class TestTools:
                 parameters={"type": "object"},
                 extra={"anthropic": {"type": "custom", "defer_loading": True}},
             ),
-            Opaque(wire="anthropic", data=tools[3]),
+            WebSearch(extra={"anthropic.verbatim": {"tool": tools[3]}}),
         )
         assert sent_again(tools=tools)["tools"] == tools
 

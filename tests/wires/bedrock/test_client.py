@@ -30,6 +30,7 @@ from dragoman.targets.target import Target
 from dragoman.types import (
     Audio,
     Document,
+    HostedCall,
     Image,
     Opaque,
     Request,
@@ -323,7 +324,7 @@ def test_messages_that_the_api_refuses_are_repaired() -> None:
         user("?"),
         assistant("Six.", Thinking(text="hm", extra={"bedrock": {"signature": "s"}})),
         user(" ", ""),
-        user("a", Opaque(wire="google", data={"x": 1}), "b"),
+        user("a", Opaque(wire="google", data={"x": 1}, is_optional=True), "b"),
     )
     body, notices = encode(Request(messages=history))
     assert body["messages"] == [
@@ -334,7 +335,7 @@ def test_messages_that_the_api_refuses_are_repaired() -> None:
     assert sorted(notices) == [
         "a text of white space",
         "an empty message of the user",
-        "google block",
+        "google block (x)",
         "thinking at the end of a message",
     ]
 
@@ -475,19 +476,12 @@ def test_citations_are_extra_of_the_text() -> None:
     assert part.extra["bedrock"]["citations"][0]["title"] == "tides"
 
 
-def test_the_providers_own_tools_are_opaque() -> None:
+def test_the_providers_own_tools_are_no_calls_of_ours() -> None:
     hosted = response("hosted_tool")
     assert hosted.tool_calls == ()
-    assert hosted.message.parts[0] == Opaque(
-        wire="bedrock",
-        data={
-            "toolUse": {
-                "toolUseId": "tooluse_0",
-                "name": "tide",
-                "type": "server_tool_use",
-                "input": {"code": "6"},
-            }
-        },
+    use = {"toolUseId": "tooluse_0", "name": "tide", "type": "server_tool_use", "input": {"code": "6"}}
+    assert hosted.message.parts[0] == HostedCall(
+        id="tooluse_0", tool="tide", arguments={"code": "6"}, extra={"bedrock": {"toolUse": use}}
     )
     assert hosted.finish.reason == "stop"
 
@@ -538,7 +532,7 @@ def test_more_blocks_of_a_whole_body() -> None:
     }
     answer = fold(CLIENT.decode_body(msgspec.json.encode(body)))
     assert answer.message.parts == (
-        Opaque(wire="bedrock", data=hosted),
+        HostedCall(id="h", tool="run", extra={"bedrock": hosted}),
         Opaque(wire="bedrock", data=wrong),
         Text(text="Six.", extra={"bedrock": {"citations": []}}),
     )
@@ -565,7 +559,8 @@ def test_events_of_another_kind() -> None:
     events, error = laws.read(CLIENT.stream_decoder(), frames)
     assert isinstance(error, Truncated)
     ended = [event.part for event in events if isinstance(event, PartEnded)]
-    assert ended == [Opaque(wire="bedrock", data={"toolUse": {**start["toolUse"], "input": "{"}})]
+    block = {"toolUse": {**start["toolUse"], "input": "{"}}
+    assert ended == [HostedCall(id="h", tool="run", arguments={"input": "{"}, extra={"bedrock": block})]
     _, error = laws.read(CLIENT.stream_decoder(), [encode_event("messageStart", b"7")])
     assert isinstance(error, Malformed)
 
@@ -584,7 +579,8 @@ def test_a_call_of_the_providers_own_tool_with_another_delta(delta: dict[str, An
         ("messageStop", {"stopReason": "end_turn"}),
         ("metadata", {}),
     )
-    assert answer.message.parts == (Opaque(wire="bedrock", data={"toolUse": {**start["toolUse"], "input": {}}}),)
+    block = {"toolUse": {**start["toolUse"], "input": {}}}
+    assert answer.message.parts == (HostedCall(id="h", tool="run", extra={"bedrock": block}),)
 
 
 def streamed(*events: tuple[str, dict[str, Any]]) -> Response:

@@ -12,8 +12,10 @@ from dragoman.http import HttpRequest
 from dragoman.registry import Registry
 from dragoman.types import (
     Audio,
+    Citation,
     Document,
     Finish,
+    HostedCall,
     Image,
     Opaque,
     Request,
@@ -24,6 +26,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
     Usage,
+    WebSearch,
     assistant,
     user,
 )
@@ -243,15 +246,15 @@ def test_blocks_of_an_assistant() -> None:
     _, request = decode({"messages": [{"role": "assistant", "content": blocks}]})
     assert request.messages[0].parts == (
         Thinking(text="", redacted=True, extra={"bedrock": {"redactedContent": "cg=="}}),
-        Text(text="", extra={"bedrock": {"citations": [{"title": "tides"}]}}),
-        Opaque(wire="bedrock", data=blocks[2]),
+        Text(text="", extra={"bedrock": {"citations": [{"title": "tides"}]}}, citations=(Citation(title="tides"),)),
+        HostedCall(id="h", tool="run", extra={"bedrock": blocks[2]}),
     )
 
 
-def test_a_tool_of_the_provider_is_opaque() -> None:
+def test_a_tool_of_the_provider_is_one_of_the_vocabulary() -> None:
     hosted = {"systemTool": {"name": "nova_grounding"}}
     _, request = decode({"messages": [], "toolConfig": {"tools": [hosted]}})
-    assert request.tools == (Opaque(wire="bedrock", data=hosted),)
+    assert request.tools == (WebSearch(extra={"bedrock.verbatim": {"tool": hosted}}),)
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,14 @@ PARTS: st.SearchStrategy[Part] = (
     st.sampled_from("abcd").map(lambda text: Text(text=text))
     | values.IDS.map(call)
     | st.builds(result, values.IDS, st.sampled_from("1234"))
-    | st.sampled_from(["ollama", "google"]).map(lambda wire: Opaque(wire=wire, data={}))
+    | st.sampled_from(["ollama", "google"]).map(lambda wire: Opaque(wire=wire, data={}, is_optional=wire != "ollama"))
     | st.sampled_from(["ollama", "google"]).map(lambda wire: Thinking(text="?", extra={wire: {}}))
     | st.just(PICTURE)
 )
-ROLES: st.SearchStrategy[Role] = st.sampled_from(["system", "user", "assistant", "tool"])
-MESSAGES = st.builds(Message, role=ROLES, parts=values.tuples(PARTS, most=4))
+ROLES: st.SearchStrategy[Role] = st.sampled_from(["user", "assistant", "tool"])
+SYSTEM_PARTS = PARTS.filter(lambda part: isinstance(part, Text | Thinking))
+SYSTEM: st.SearchStrategy[Message] = values.tuples(SYSTEM_PARTS, most=4).map(lambda parts: Message("system", parts))
+MESSAGES = st.builds(Message, role=ROLES, parts=values.tuples(PARTS, most=4)) | SYSTEM
 HISTORIES = st.builds(Request, messages=values.tuples(MESSAGES, most=8), system=values.maybe(values.WORDS))
 
 
@@ -172,20 +174,23 @@ def test_a_call_without_a_result_gets_an_error() -> None:
     )
 
 
-def test_a_result_without_a_call_is_left_out() -> None:
-    assert mend(user("?"), tool_results(result("a"))) == ((user("?"),), [("dropped", "result a")])
+def test_a_result_without_a_call_is_a_text() -> None:
+    turns, notes = mend(user("?"), tool_results(result("a", "4.2 m")))
+    assert turns == (user("?"), user("The result of tide (a) has no call in this conversation:\n4.2 m"))
+    assert notes == [("changed", "result a")]
 
 
-def test_a_result_before_its_call_is_left_out() -> None:
+def test_a_result_before_its_call_is_a_text() -> None:
     turns, notes = mend(tool_results(result("a")), assistant(call("a")))
-    assert turns == (assistant(call("a")), tool_results(missing("a")))
-    assert notes == [("dropped", "result a"), ("repaired", "call a")]
+    assert turns[1:] == (assistant(call("a")), tool_results(missing("a")))
+    assert notes == [("changed", "result a"), ("repaired", "call a")]
 
 
-def test_a_second_result_is_left_out() -> None:
+def test_a_second_result_is_a_text() -> None:
     turns, notes = mend(assistant(call("a")), tool_results(result("a", "1"), result("a", "2")))
-    assert turns == (assistant(call("a")), tool_results(result("a", "1")))
-    assert notes == [("dropped", "result a")]
+    assert turns[:2] == (assistant(call("a")), tool_results(result("a", "1")))
+    assert turns[2].text.endswith("\n2")
+    assert notes == [("changed", "result a")]
 
 
 def test_a_result_that_comes_late_is_put_behind_its_call() -> None:
@@ -287,21 +292,41 @@ def test_empty_messages_are_left_out() -> None:
     assert mend(user(), assistant(), Message(role="tool"), system(), user("?")) == ((user("?"),), [])
 
 
-def test_thinking_and_blocks_of_other_wires_are_left_out() -> None:
-    theirs: tuple[Part, ...] = (Thinking(text="?", extra={"google": {}}), Opaque(wire="google", data={}))
+def test_thinking_and_optional_blocks_of_other_wires_are_left_out() -> None:
+    block = Opaque(wire="google", data={"x": 1}, is_optional=True)
+    theirs: tuple[Part, ...] = (Thinking(text="?", extra={"google": {}}), block)
     ours: tuple[Part, ...] = (Thinking(text="?", extra={"ollama": {}}), Opaque(wire="ollama", data={}))
     assert mend(assistant(*theirs, *ours), assistant(*theirs)) == (
         (assistant(*ours),),
-        [("dropped", "thinking"), ("dropped", "google block")],
+        [("dropped", "thinking"), ("dropped", "google block (x)")],
     )
 
 
-def test_blocks_of_other_wires_in_a_result_are_left_out() -> None:
-    theirs, ours = Opaque(wire="google", data={}), Opaque(wire="ollama", data={})
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (user("a", Opaque(wire="google", data={"fileData": {}})),),
+        (user("a"), assistant(Opaque(wire="google", data={"fileData": {}}))),
+        (user("a"), tool_results(ToolResult(id="a", content=(Opaque(wire="google", data={"fileData": {}}),)))),
+        (
+            assistant(call("a")),
+            tool_results(ToolResult(id="a", content=(Opaque(wire="google", data={"fileData": {}}),))),
+        ),
+        (system(Opaque(wire="google", data={"fileData": {}})),),
+    ],
+    ids=["user", "assistant", "result without a call", "result", "system"],
+)
+def test_a_block_of_another_wire_is_refused(messages: tuple[Message, ...]) -> None:
+    with pytest.raises(Unsupported, match="ollama: cannot send a block of type 'fileData': only targets of the wire"):
+        mend(*messages)
+
+
+def test_optional_blocks_of_other_wires_in_a_result_are_left_out() -> None:
+    theirs, ours = Opaque(wire="google", data={"x": 1}, is_optional=True), Opaque(wire="ollama", data={})
     mixed = ToolResult(id="a", name="tide", content=(theirs, Text(text="4.2 m"), ours, PICTURE))
     turns, notes = mend(assistant(call("a")), tool_results(mixed))
     assert turns[1].tool_results[0].content == (Text(text="4.2 m"), ours, PICTURE)
-    assert notes == [("dropped", "google block in a result")]
+    assert notes == [("dropped", "google block (x)")]
 
 
 def test_under_strict_a_loss_is_refused() -> None:
@@ -322,8 +347,13 @@ def test_leading_system_messages_are_folded_and_later_ones_stay_in_their_place()
     assert notes.notices == (Notice(kind="changed", what="system message after the first turn", why=why),)
 
 
-def test_what_is_no_text_of_a_system_message_is_left_out() -> None:
-    assert mend(system("Be brief.", PICTURE, result("a"))) == ((), [("dropped", "part of a system message")])
+def test_what_is_no_text_of_a_system_message_is_refused() -> None:
+    with pytest.raises(Unsupported, match="cannot send an image in a system message: only text is supported"):
+        mend(system("Be brief.", PICTURE))
+
+
+def test_thinking_of_a_system_message_is_left_out() -> None:
+    assert mend(system("Be brief.", Thinking(text="?"))) == ((), [("dropped", "part of a system message")])
 
 
 @pytest.mark.parametrize(

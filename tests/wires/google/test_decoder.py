@@ -24,7 +24,10 @@ from dragoman.targets.providers import target
 from dragoman.targets.target import Target
 from dragoman.types import (
     Audio,
+    Citation,
     Finish,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Message,
@@ -232,7 +235,17 @@ def test_grounding_and_citations_grow_with_the_text() -> None:
         "citationMetadata": {"citationSources": sources},
         "avgLogprobs": -0.25,
     }
-    assert response.message.parts == (Text(text="Neap tides.", extra={"google": notes}),)
+    first, second = "https://example.org/a", "https://example.org/b"
+    citations = (
+        Citation(url=first, title="Tides"),
+        Citation(url=first, start=0, end=4),
+        Citation(url=second, start=5, end=9),
+    )
+    assert response.message.parts == (
+        Text(text="Neap tides.", extra={"google": notes}, citations=citations),
+        HostedCall(id="search", tool="web_search", arguments={"queries": ["neap tide"]}, extra={"google": {}}),
+        HostedResult(id="search", tool="web_search", sources=citations[:1], extra={"google": {}}),
+    )
     assert response.usage == Usage(input=52, output=4)
 
 
@@ -244,7 +257,7 @@ def test_notes_that_repeat_the_earlier_ones_are_not_doubled() -> None:
         {"candidates": [{"groundingMetadata": more, "finishReason": "STOP"}]},
     ]
     response = fold(WIRE.client.decode_body(msgspec.json.encode(chunks)))
-    assert response.message.parts == (Text(text="x", extra={"google": {"groundingMetadata": more}}),)
+    assert response.message.parts[0] == Text(text="x", extra={"google": {"groundingMetadata": more}})
 
 
 def test_of_a_note_that_is_no_list_the_last_stands() -> None:
@@ -272,11 +285,23 @@ def test_notes_of_a_text_stay_with_it_when_a_call_follows() -> None:
 
 def test_blocks_of_server_tools_are_kept_in_their_place() -> None:
     assert read("code.sse").message.parts == (
-        Opaque(
-            wire="google",
-            data={"executableCode": {"language": "PYTHON", "code": "print(6*7)"}, "thoughtSignature": "c2lnMw=="},
+        HostedCall(
+            id="",
+            tool="code_execution",
+            arguments={"code": "print(6*7)"},
+            extra={
+                "google": {
+                    "executableCode": {"language": "PYTHON", "code": "print(6*7)"},
+                    "thoughtSignature": "c2lnMw==",
+                }
+            },
         ),
-        Opaque(wire="google", data={"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}}),
+        HostedResult(
+            id="",
+            tool="code_execution",
+            content="42\n",
+            extra={"google": {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "42\n"}}},
+        ),
         Text(text="It is 42."),
     )
 
@@ -291,7 +316,7 @@ def test_pictures_of_the_model_are_images() -> None:
 def test_a_picture_that_is_a_thought_is_no_answer() -> None:
     blob = {"mimeType": "image/png", "data": "iVBORw0KGgo="}
     assert read("thought_picture.sse").message.parts == (
-        Opaque(wire="google", data={"inlineData": blob, "thought": True}),
+        Opaque(wire="google", data={"inlineData": blob, "thought": True}, is_optional=True),
         Thinking(text="", redacted=True, extra={"google": {"thoughtSignature": "c2lnNg=="}}),
         Text(text="Done."),
     )

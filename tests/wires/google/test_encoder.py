@@ -338,9 +338,11 @@ def test_pictures_of_results_stand_inside_where_the_target_takes_them() -> None:
 
 
 def test_blocks_of_other_wires_in_results_are_noted_as_dropped() -> None:
-    result = ToolResult(id="call_1", content=(Text(text="seen"), Opaque(wire="anthropic", data={"type": "x"})))
+    result = ToolResult(
+        id="call_1", content=(Text(text="seen"), Opaque(wire="anthropic", data={"type": "x"}, is_optional=True))
+    )
     request = Request(messages=(user("?"), assistant(CALL), tool_results(result)))
-    assert notices(request, with_quirks(result_media=True)) == [("dropped", "anthropic block in a result")]
+    assert notices(request, with_quirks(result_media=True)) == [("dropped", "anthropic block (x)")]
     assert b'"x"' not in encode(request, with_quirks(result_media=True)).body
 
 

@@ -26,6 +26,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
     Usage,
+    WebSearch,
     assistant,
     tool_results,
     user,
@@ -266,13 +267,12 @@ def test_parts(given: JsonObject, part: Part) -> None:
         {"fileData": {"mimeType": "image/png", "fileUri": "gs://bucket/a.png"}},
         {"fileData": {"mimeType": "image/png", "fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a"}},
         {"file_data": {"file_uri": "https://youtu.be/x"}},
-        {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "QQ=="},
-        {"toolCall": {"id": "a", "tool_type": "GOOGLE_SEARCH_WEB"}},
         {"executableCode": {"code": "1"}, "thought": True},
     ],
 )
 def test_blocks_without_a_word_are_kept_and_given_back(block: JsonObject) -> None:
-    assert messages(turn("user", block)) == (Message(role="user", parts=(Opaque(wire="google", data=block),)),)
+    part = Opaque(wire="google", data=block, is_optional="thought" in block)
+    assert messages(turn("user", block)) == (Message(role="user", parts=(part,)),)
     assert sent_back({"contents": [turn("user", block)]})["contents"] == [turn("user", block)]
 
 
@@ -463,7 +463,7 @@ def test_tools() -> None:
     ).tools == (
         Tool(name="tide", description="Tide height", parameters=SCHEMA),
         Tool(name="now"),
-        Opaque(wire="google", data={"googleSearch": {}}),
+        WebSearch(extra={"google.verbatim": {"tool": {"googleSearch": {}}}}),
     )
 
 

@@ -30,8 +30,11 @@ from dragoman.targets.providers import target
 from dragoman.targets.target import Target
 from dragoman.types import (
     Audio,
+    Citation,
     Document,
     Finish,
+    HostedCall,
+    HostedResult,
     Image,
     Message,
     Opaque,
@@ -149,7 +152,7 @@ def test_an_image_url_that_google_cannot_fetch_is_refused() -> None:
 
 def test_a_result_has_text_media_and_blocks_of_its_own() -> None:
     call = ToolCall(id="fc_1", name="tide")
-    own, foreign = Opaque(wire=NAME, data={"type": "new"}), Opaque(wire="google", data={})
+    own, foreign = Opaque(wire=NAME, data={"type": "new"}), Opaque(wire="google", data={}, is_optional=True)
     content = (Text(text="4 m"), Image(data=b"\x89PN", mime="image/png"), own, foreign)
     result = ToolResult(id="fc_1", content=content, extra={NAME: {"note": 1}})
     body, _ = sent(Request(messages=(user("hi"), assistant(call), tool_results(result))))
@@ -318,23 +321,31 @@ SIX = Text(text="Six.")
         (
             "search",
             (
-                Opaque(
-                    wire=NAME,
-                    data={
-                        "type": "google_search_call",
-                        "id": "g1",
-                        "search_type": "web_search",
-                        "arguments": {"queries": ["tide"]},
-                        "signature": "c2ln",
+                HostedCall(
+                    id="g1",
+                    tool="web_search",
+                    arguments={"queries": ["tide"]},
+                    extra={
+                        NAME: {
+                            "type": "google_search_call",
+                            "id": "g1",
+                            "search_type": "web_search",
+                            "arguments": {"queries": ["tide"]},
+                            "signature": "c2ln",
+                        }
                     },
                 ),
-                Opaque(
-                    wire=NAME,
-                    data={
-                        "type": "google_search_result",
-                        "call_id": "g1",
-                        "result": [{"search_suggestions": "<a>"}],
-                        "is_error": False,
+                HostedResult(
+                    id="g1",
+                    tool="web_search",
+                    content='[{"search_suggestions":"<a>"}]',
+                    extra={
+                        NAME: {
+                            "type": "google_search_result",
+                            "call_id": "g1",
+                            "result": [{"search_suggestions": "<a>"}],
+                            "is_error": False,
+                        }
                     },
                 ),
                 Text(
@@ -346,6 +357,7 @@ SIX = Text(text="Six.")
                             ]
                         }
                     },
+                    citations=(Citation(url="https://a", start=0, end=4),),
                 ),
             ),
             Finish(reason="stop", raw="completed"),
@@ -557,7 +569,9 @@ def test_odd_events_are_read_as_far_as_they_make_sense() -> None:
     assert response.message.parts == (
         ToolCall(id="a", name="now", arguments={"port": "x"}),
         Opaque(wire=NAME, data={"type": "model_output", "content": [image]}),
-        Opaque(wire=NAME, data={"type": "mcp_server_tool_call", "id": "m", "name": "x"}),
+        HostedCall(
+            id="m", tool="mcp", name="x", extra={NAME: {"type": "mcp_server_tool_call", "id": "m", "name": "x"}}
+        ),
     )
 
 
@@ -566,7 +580,10 @@ def test_arguments_of_a_tool_that_google_runs_come_in_pieces(pieces: list[str], 
     call = {"type": "mcp_server_tool_call", "id": "m", "name": "x", "server_name": "s"}
     deltas = [step("delta", delta={"type": "arguments_delta", "arguments": piece}) for piece in pieces]
     response, _ = stream(step("start", step={**call, "arguments": {}}), *deltas, step("stop"), END)
-    assert response.message.parts == (Opaque(wire=NAME, data={**call, "arguments": arguments}),)
+    (part,) = response.message.parts
+    assert isinstance(part, HostedCall)
+    assert part.arguments == (arguments if isinstance(arguments, dict) else {"input": arguments})
+    assert part.extra == {NAME: {**call, "arguments": arguments}}
 
 
 def test_annotations_without_a_text_are_kept() -> None:

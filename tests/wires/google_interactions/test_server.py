@@ -24,6 +24,7 @@ from dragoman.types import (
     Audio,
     Document,
     Finish,
+    HostedCall,
     Image,
     Message,
     Opaque,
@@ -36,6 +37,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
     Usage,
+    WebSearch,
     assistant,
     user,
 )
@@ -120,7 +122,7 @@ def test_steps_are_messages() -> None:
         Message(role="user", parts=(Text(text="hi"),), extra={NAME: {"note": 1}}),
         assistant(
             Thinking(text="Look.", extra={NAME: {"signature": "c2ln"}}),
-            Opaque(wire=NAME, data=STEPS[2]),
+            HostedCall(id="g1", tool="web_search", arguments={"queries": ["tide"]}, extra={NAME: STEPS[2]}),
             Text(text="So:", extra={NAME: {"annotations": [{"type": "word_info"}]}}),
             ToolCall(id="a", name="tide", arguments={"port": "Brest"}, extra={NAME: {"signature": "c2ln"}}),
             ToolCall(id="b", name="tide"),
@@ -314,7 +316,7 @@ def test_tools_of_clients() -> None:
     ]
     request = decoded(input="hi", tools=tools)
     assert request.tools[0] == Tool(name="tide", description="Tide height", parameters=SCHEMA)
-    assert request.tools[2] == Opaque(wire=NAME, data={"type": "google_search"})
+    assert request.tools[2] == WebSearch(extra={f"{NAME}.verbatim": {"tool": {"type": "google_search"}}})
     assert again(input="hi", tools=tools)["tools"] == tools
 
 

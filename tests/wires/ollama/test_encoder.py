@@ -184,12 +184,14 @@ def test_a_picture_in_a_result_follows_in_a_user_turn() -> None:
     ]
 
 
-def test_a_foreign_block_in_a_result_is_dropped_with_a_notice() -> None:
+def test_an_optional_foreign_block_in_a_result_is_dropped_with_a_notice() -> None:
     call = ToolCall(id="call_1", name="search")
-    result = ToolResult(id="call_1", content=(Text(text="found"), Opaque(wire="anthropic", data={"type": "x"})))
+    result = ToolResult(
+        id="call_1", content=(Text(text="found"), Opaque(wire="anthropic", data={"type": "x"}, is_optional=True))
+    )
     request = Request(messages=(user("?"), assistant(call), tool_results(result)))
     assert sent(request)["messages"][2]["content"] == "found"
-    assert notices_of(request) == [("dropped", "anthropic block in a result")]
+    assert notices_of(request) == [("dropped", "anthropic block (x)")]
 
 
 def test_a_call_without_a_result_gets_an_error() -> None:

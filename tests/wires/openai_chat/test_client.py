@@ -701,11 +701,11 @@ def test_an_assistants_message(parts: tuple[Part, ...], expected: dict[str, Any]
 def test_what_was_thought_or_made_elsewhere_is_left_out_with_a_notice() -> None:
     turn = assistant(
         Thinking(text="Hm.", extra={"anthropic": {"signature": "x"}}),
-        Opaque(wire="google", data={}),
+        Opaque(wire="google", data={"x": 1}, is_optional=True),
         Text(text="a"),
     )
     assert messages(turn) == [{"role": "assistant", "content": "a"}]
-    assert notices(messages=(turn,)) == [("dropped", "thinking"), ("dropped", "google block")]
+    assert notices(messages=(turn,)) == [("dropped", "thinking"), ("dropped", "google block (x)")]
 
 
 REPLAYED: list[tuple[dict[str, Any], tuple[str, ...] | None, bool]] = [
@@ -823,11 +823,12 @@ def test_results_of_parallel_calls_are_a_message_each_and_their_pictures_follow(
     ]
 
 
-def test_a_block_of_another_wire_in_a_result_is_left_out_with_a_notice() -> None:
-    result = ToolResult(id="call_a", content=(Text(text="a"), Opaque(wire="anthropic", data={"type": "search_result"})))
+def test_an_optional_block_of_another_wire_in_a_result_is_left_out_with_a_notice() -> None:
+    block = Opaque(wire="anthropic", data={"type": "x"}, is_optional=True)
+    result = ToolResult(id="call_a", content=(Text(text="a"), block))
     turns = (assistant(CALL), tool_results(result))
     assert messages(*turns)[1]["content"] == "a"
-    assert notices(messages=turns) == [("dropped", "anthropic block in a result")]
+    assert notices(messages=turns) == [("dropped", "anthropic block (x)")]
 
 
 def test_a_call_that_never_got_a_result_gets_an_error() -> None:
@@ -843,10 +844,11 @@ def test_a_call_that_never_got_a_result_gets_an_error() -> None:
     assert notices(messages=turns) == [("repaired", "call call_a")]
 
 
-def test_a_result_without_its_call_is_left_out() -> None:
+def test_a_result_without_its_call_is_a_text_of_the_user() -> None:
     turns = (user("?"), tool_results(ToolResult(id="call_z", content="a")))
-    assert messages(*turns) == [ASK]
-    assert notices(messages=turns) == [("dropped", "result call_z")]
+    text = "The result of the tool (call_z) has no call in this conversation:\na"
+    assert messages(*turns) == [ASK, {"role": "user", "content": text}]
+    assert notices(messages=turns) == [("changed", "result call_z")]
 
 
 def test_ids_are_made_to_fit_and_calls_and_results_alike() -> None:

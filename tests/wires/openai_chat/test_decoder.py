@@ -26,6 +26,7 @@ from dragoman.events import Assembler, Event, PartDelta, PartEnded, PartStarted,
 from dragoman.http import Head
 from dragoman.types import (
     UNKNOWN_USAGE,
+    Citation,
     Finish,
     Image,
     Message,
@@ -215,6 +216,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                     ]
                 }
             },
+            citations=(Citation(url="https://example.org/a"), Citation(url="https://example.org/b")),
         ),
     ),
     "citations": (
@@ -226,6 +228,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                     "search_results": [{"url": "https://example.org/a"}],
                 }
             },
+            citations=(Citation(url="https://example.org/a"), Citation(url="https://example.org/b")),
         ),
     ),
     "audio": (

@@ -30,9 +30,11 @@ from dragoman.targets.providers import target
 from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
+    Citation,
     Document,
     Finish,
     FinishReason,
+    HostedCall,
     Image,
     JsonObject,
     Message,
@@ -75,6 +77,7 @@ NOTE = {
     "start_index": 0,
     "end_index": 4,
 }
+CITED = (Citation(url="https://example.org/tides", title="Tides", start=0, end=4),)
 
 
 def encoded_body(request: Request, to: Target = TARGET) -> JsonObject:
@@ -227,13 +230,13 @@ def test_a_system_message_stays_in_its_place_where_the_target_takes_it_there() -
 
 
 def test_a_system_message_in_its_place_has_no_block_of_another_wire() -> None:
-    foreign = Opaque(wire="anthropic", data={"type": "cache"})
+    foreign = Opaque(wire="anthropic", data={"type": "cache"}, is_optional=True)
     request = Request(
         messages=(HI, Message(role="system", parts=(foreign, Text(text="Be brief.")), extra=wire_data(id="m")))
     )
     item = {"type": "message", "role": "developer", "content": "Be brief.", "id": "m"}
     assert encoded_body(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
-    assert notices(request, quirky(system_turns=True)) == [("dropped", "anthropic block")]
+    assert notices(request, quirky(system_turns=True)) == [("dropped", "anthropic block (cache)")]
 
 
 def test_images_and_documents_are_content() -> None:
@@ -356,10 +359,12 @@ def test_a_picture_by_address_is_refused_where_the_target_cannot_fetch_it() -> N
 
 
 def test_a_block_of_another_wire_in_a_result_is_left_out() -> None:
-    answered = tool_results(ToolResult(id="call_1", content=(Opaque(wire="anthropic", data={}), Text(text="4 m"))))
+    answered = tool_results(
+        ToolResult(id="call_1", content=(Opaque(wire="anthropic", data={"x": 1}, is_optional=True), Text(text="4 m")))
+    )
     request = Request(messages=(HI, assistant(ToolCall(id="call_1", name="tide")), answered))
     assert encoded_body(request)["input"][2]["output"] == [{"type": "input_text", "text": "4 m"}]
-    assert notices(request) == [("dropped", "anthropic block in a result")]
+    assert notices(request) == [("dropped", "anthropic block (x)")]
 
 
 def output_of(*content: Text | Image | Opaque, is_error: bool = False) -> Any:
@@ -435,7 +440,7 @@ def test_an_image_that_another_wire_made_is_shown_by_the_user() -> None:
 
 def test_an_opaque_item_stays_in_its_place() -> None:
     search = Opaque(wire=NAME, data={"type": "web_search_call", "id": "ws_1", "status": "completed"})
-    foreign = Opaque(wire="anthropic", data={"type": "server_tool_use"})
+    foreign = Opaque(wire="anthropic", data={"type": "new"}, is_optional=True)
     assert items(HI, assistant("a", search, foreign, "b"))[2] == search.data
 
 
@@ -694,8 +699,8 @@ def test_several_messages_and_a_hosted_tool_keep_their_places() -> None:
     search = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": action}
     assert parts("commentary.sse") == (
         Text(text="Let me look.", extra=wire_data(item=first)),
-        Opaque(wire=NAME, data=search),
-        Text(text="Noon.", extra=wire_data(item=last, annotations=[NOTE])),
+        HostedCall(id="ws_1", tool="web_search", arguments={"query": "tide brest"}, extra={NAME: search}),
+        Text(text="Noon.", extra=wire_data(item=last, annotations=[NOTE]), citations=CITED),
         Text(text="And at midnight.", extra=wire_data(item=last)),
     )
 
@@ -745,7 +750,7 @@ def test_items_may_end_without_notice() -> None:
     item = {"id": "msg_1", "phase": "final_answer"}
     assert parts("no_done.sse") == (
         Thinking(text="Moon.", extra=wire_data(id="rs_1")),
-        Text(text="Noon.", extra=wire_data(item=item, annotations=[NOTE])),
+        Text(text="Noon.", extra=wire_data(item=item, annotations=[NOTE]), citations=CITED),
         BREST,
     )
 

@@ -8,7 +8,6 @@ import pytest
 from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.registry import Registry
 from dragoman.types import Finish, Image, Opaque, Request, Response, Tool, Usage, assistant
 from dragoman.wires.openai_responses.compaction import PROMPT, CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, read_summary
@@ -94,13 +93,9 @@ def test_a_compaction_of_the_provider_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("content", [f"{PREFIX}!", f"{PREFIX}_w==", "dragoman-summary-9.aGk=", "dragoman-summary-"])
-@pytest.mark.parametrize("spec", ["openai-responses/gpt-5.6", "anthropic/claude-opus-4-8"])
-def test_an_own_item_that_cannot_be_read_is_dropped_with_a_notice(content: str, spec: str) -> None:
-    request = decode([ASK, {"type": "compaction", "encrypted_content": content}, ASK])
-    target = Registry(env={}, api_key="k").target(spec)
-    http = wires.get(target.wire).client.encode_request(request, target)
-    assert b"dragoman" not in http.body
-    assert http.notices[0].kind == "dropped"
+def test_an_own_item_that_cannot_be_read_is_refused(content: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"input\[1\] is not as this gateway wrote it; compact"):
+        decode([ASK, {"type": "compaction", "encrypted_content": content}, ASK])
 
 
 def test_the_answer_has_the_messages_of_the_user_and_the_compaction() -> None:

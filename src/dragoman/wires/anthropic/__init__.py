@@ -3,6 +3,7 @@
 from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
+from dragoman.wires.anthropic.hosted_tools import encode_hosted_tool
 from dragoman.wires.anthropic.invoke_server import InvokeServer
 from dragoman.wires.anthropic.plain import decode_plain
 from dragoman.wires.anthropic.schema import NAME
@@ -19,6 +20,7 @@ WIRE = Wire(
         encode_request=encode_request,
         encode_tools=encode_tools,
         encode_result=encode_tool_result,
+        hosted_tool=encode_hosted_tool,
         decoder=AnthropicDecoder,
         framing=MessagesFraming,
         decode_error=decode_hosted_error,

@@ -12,6 +12,7 @@ import msgspec
 from dragoman.errors import DragomanError, InvalidRequest, Malformed
 from dragoman.events import Assembler, check_open
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, is_list, is_object
+from dragoman.wires.anthropic.citations import read_citations
 from dragoman.wires.anthropic.parts import decode_block, decode_redacted, thinking_extra
 from dragoman.wires.anthropic.schema import (
     COUNTS,
@@ -276,6 +277,7 @@ class AnthropicDecoder:
             case "text":
                 if block.citations:
                     self.out.add_extra(block.slot, NAME, {"citations": block.citations})
+                    self.out.add_citations(block.slot, read_citations(block.citations))
                 self.out.close(block.slot)
             case "thinking":
                 self.out.close(block.slot)

@@ -12,7 +12,21 @@ from msgspec.structs import replace
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import Effort, JsonObject, Message, Opaque, Request, Text, Tool, ToolResult, is_list, is_object
+from dragoman.types import (
+    Effort,
+    JsonObject,
+    McpServer,
+    Message,
+    Opaque,
+    Request,
+    Text,
+    Tool,
+    ToolResult,
+    is_list,
+    is_object,
+)
+from dragoman.wires.anthropic.client_tools import COVERED
+from dragoman.wires.anthropic.hosted_tools import MCP_BETA, encode_hosted_tool, encode_mcp_server
 from dragoman.wires.anthropic.messages import (
     continues_without_thinking,
     encode_messages,
@@ -36,6 +50,7 @@ from dragoman.wires.anthropic.schema import (
 from dragoman.wires.common.caching import block_ttl
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
+from dragoman.wires.common.hosted_tools import has_hosted
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.json_prompt import json_instruction
@@ -80,7 +95,8 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         reasoning = _encode_reasoning(request, target, turns, limit, notes)
     thinking = {**reasoning.thinking, **_object(extra, "thinking")}
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
-    betas = _encode_betas(extra.pop("betas", []), notes)
+    betas = extra.pop("betas", [])
+    betas = _encode_betas(_with_mcp_beta(betas, request, target) if request.tools else betas, notes)
     format = _encode_format(request, target, notes)
     if request.schema is not None and not format:
         system = [*system, Text(text=json_instruction(request.schema))]
@@ -121,6 +137,13 @@ def encode_tool_result(result: ToolResult) -> JsonObject:
 def _object(extra: JsonObject, field: str) -> JsonObject:
     value = extra.get(field)
     return value if is_object(value) else {}
+
+
+def _with_mcp_beta(betas: object, request: Request, target: Target) -> object:
+    """The beta features of a request; MCP servers need one, which clients of this API name themselves."""
+    servers = has_hosted(request, McpServer, target)
+    is_named = any(COVERED in server.extra for server in servers)
+    return [*(betas if is_list(betas) else [betas]), MCP_BETA] if servers and not is_named else betas
 
 
 def _encode_betas(betas: object, notes: NoticeCollector) -> dict[str, str]:
@@ -209,14 +232,16 @@ def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes
 
 
 def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, is_thinking: bool) -> JsonObject:
-    tools = supported_tools(request, notes)
+    tools = supported_tools(request, notes, encode_hosted_tool, target)
     choice = tool_choice(request, target, tools, notes)
     if not tools:
         return {}
     if not target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in tools):
         notes.add("dropped", "strict", "not supported")
         tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
+    servers = [encode_mcp_server(server) for server in has_hosted(request, McpServer, target)]
     return {
+        **({"mcp_servers": servers} if servers else {}),
         "tools": encode_tools(tools, notes),
         **_encode_tool_choice(choice, request, target, notes, is_thinking=is_thinking),
     }

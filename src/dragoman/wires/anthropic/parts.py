@@ -6,7 +6,9 @@ from typing import Any, TypeAlias
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.schema.adapt import adapt
 from dragoman.types import (
+    AnyTool,
     Document,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -17,18 +19,24 @@ from dragoman.types import (
     Tool,
     ToolCall,
     ToolResult,
+    is_list,
+    is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
 from dragoman.types.quick import new_call, new_result, new_text
+from dragoman.wires.anthropic.citations import are_of_gateway, read_citations
 from dragoman.wires.anthropic.client_tools import (
+    COVERED,
     decode_client_tool,
     decode_tool_reference,
     own_block,
     own_definition,
 )
+from dragoman.wires.anthropic.hosted_tools import decode_call, decode_hosted_result, decode_hosted_tool
 from dragoman.wires.anthropic.schema import (
     CALL_ID,
     CALL_ID_LENGTH,
+    HOSTED_RESULTS,
     NAME,
     NO_ARGUMENTS,
     SCHEMA_DIALECT,
@@ -39,7 +47,7 @@ from dragoman.wires.anthropic.schema import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.extra import CHANGED, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -149,7 +157,10 @@ def _rest(rest: JsonObject) -> dict[str, Any]:
 
 def _text(data: JsonObject, where: str) -> Part:
     fields, rest = read_fields(TextBlock, data, where)
-    return new_text(text=fields.text, extra=make_extra(NAME, _rest(rest)))
+    citations = read_citations(rest.get("citations"))
+    if are_of_gateway(rest.get("citations")):
+        del rest["citations"]
+    return new_text(text=fields.text, extra=make_extra(NAME, _rest(rest)), citations=citations)
 
 
 def _thinking(data: JsonObject, where: str) -> Part:
@@ -203,6 +214,21 @@ def _document(data: JsonObject, where: str) -> Part | None:
             return None
 
 
+def _search_result(data: JsonObject, _: str) -> Part | None:
+    """A search result of the user as a text for other wires."""
+    blocks = data.get("content")
+    texts = [str(block.get("text") or "") for block in blocks if is_object(block)] if is_list(blocks) else []
+    head = [str(data[name]) for name in ("title", "source") if data.get(name)]
+    covered = {"block": data, CHANGED: "a search result is sent as text"}
+    return Text(text="\n".join([*head, *texts]), extra={COVERED: covered})
+
+
+def _compaction(data: JsonObject, _: str) -> Part | None:
+    """The summary of an earlier conversation; None if it is encrypted."""
+    text = data.get("content")
+    return HostedResult(id="", tool="compaction", content=text, extra={NAME: data}) if isinstance(text, str) else None
+
+
 def _bytes(text: str, where: str) -> bytes:
     try:
         return decode_base64(text)
@@ -217,6 +243,11 @@ _DECODERS: dict[str, _Decode] = {
     "thinking": _thinking,
     "redacted_thinking": _redacted,
     "tool_use": _tool_use,
+    "search_result": _search_result,
+    "compaction": _compaction,
+    "server_tool_use": decode_call,
+    "mcp_tool_use": decode_call,
+    **dict.fromkeys(HOSTED_RESULTS, decode_hosted_result),
 }
 
 
@@ -263,10 +294,10 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     return {"name": tool.name, **without_none(fields), **wire_extra(tool.extra, NAME)}
 
 
-def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; a tool that runs at the provider becomes an Opaque."""
+def decode_tool(data: JsonObject, where: str) -> AnyTool:
+    """The mirror of `encode_tool`; a tool of the provider that the vocabulary does not have becomes an Opaque."""
     if "input_schema" not in data:
-        return decode_client_tool(data) or Opaque(wire=NAME, data=data)
+        return decode_hosted_tool(data) or decode_client_tool(data) or Opaque(wire=NAME, data=data)
     fields, rest = read_fields(AnthropicTool, data, where)
     return Tool(
         name=fields.name,

@@ -110,6 +110,17 @@ SCHEMA_DIALECT = SchemaDialect(
 
 MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "stop_reason", "usage"})
 """Members of a message that events cover; the others go into the `extra` of the finish."""
+HOSTED_RESULTS = (
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "code_execution_tool_result",
+    "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "advisor_tool_result",
+    "mcp_tool_result",
+)
+"""Blocks with the results of tools that the provider runs."""
 EVENT_FIELDS = frozenset({"context_management"})
 """Members that stand next to the `delta` of a message_delta, not inside it."""
 COUNTS = frozenset(

@@ -6,7 +6,8 @@ from urllib.parse import unquote
 
 from dragoman.errors import DragomanError, Overloaded
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import Effort, JsonObject, Part, Request, Response, is_object
+from dragoman.types import AnyTool, Effort, JsonObject, Part, Request, Response, is_object
+from dragoman.wires.anthropic.hosted_tools import decode_mcp_servers
 from dragoman.wires.anthropic.messages import decode_messages
 from dragoman.wires.anthropic.parts import decode_tool
 from dragoman.wires.anthropic.schema import (
@@ -82,13 +83,15 @@ class AnthropicServer:
         is_covered = {"output_config": output_config == {"effort": reasoning}, "thinking": is_thinking_covered}
         verbatim = {field: value for field, value in own_fields.items() if value and is_covered.get(field)}
         extra |= {field: value for field, value in own_fields.items() if value and not is_covered.get(field)}
+        tools, servers = _decode_tools(body.tools or [], extra)
+        verbatim |= servers
         path = re.fullmatch(MODEL_IN_PATH, http.path)
         model, method = (unquote(path[1] or path[3]), path[2] or path[4]) if path else ("", "")
         return model or body.model, make_request(
             BOUNDS,
             messages=messages,
             system=as_system(system),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
+            tools=tools,
             tool_choice=choice,
             parallel_tool_calls=parallel,
             schema=schema,
@@ -124,6 +127,17 @@ class AnthropicServer:
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return AnthropicStreamEncoder()
+
+
+def _decode_tools(definitions: list[JsonObject], extra: JsonObject) -> tuple[tuple[AnyTool, ...], JsonObject]:
+    """The tools, with MCP servers at the place of the tool that names them; and the field of the servers."""
+    servers = {server.name: server for server in decode_mcp_servers(extra.get("mcp_servers"), definitions)}
+    field = {"mcp_servers": extra.pop("mcp_servers")} if servers else {}
+    tools: list[AnyTool] = []
+    for i, data in enumerate(definitions):
+        is_server = data.get("type") == "mcp_toolset" and data.get("mcp_server_name") in servers
+        tools.append(servers.pop(data["mcp_server_name"]) if is_server else decode_tool(data, f"tools[{i}]"))
+    return (*tools, *servers.values()), field
 
 
 def _decode_betas(http: HttpRequest, body: AnthropicRequest) -> list[str]:

@@ -11,6 +11,8 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pa
 from dragoman.types import (
     Document,
     Finish,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -23,6 +25,8 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.wires.anthropic.citations import with_citations
+from dragoman.wires.anthropic.hosted_tools import encode_hosted
 from dragoman.wires.anthropic.parts import encode_block, encode_image
 from dragoman.wires.anthropic.schema import (
     ERROR_TYPES,
@@ -88,8 +92,12 @@ def encode_answer_part(part: Part) -> JsonObject | None:
             return {**call, **wire_extra(part.extra, NAME)}
         case Image() | Document():
             return _encode_media(part)
+        case Text(citations=(_, *_)):
+            return {"type": "text", "text": part.text, **with_citations(part)}
         case Text() | Thinking():
             return encode_block(part, NoticeCollector(NAME))
+        case HostedCall() | HostedResult():
+            return encode_hosted(part)
         case Opaque() if part.wire == NAME:
             return part.data
         case _:
@@ -184,7 +192,7 @@ class AnthropicStreamEncoder:
 
     def _streamed(self, part: Text | Thinking) -> bytes:
         """Encode what the deltas did not contain: citations, signature, and a text that came without deltas."""
-        extra = wire_extra(part.extra, NAME)
+        extra = with_citations(part) if isinstance(part, Text) else wire_extra(part.extra, NAME)
         data = self._begin(extra)
         if part.text and not self._has_delta:
             data += self._delta(*_DELTA[self._kind], part.text)

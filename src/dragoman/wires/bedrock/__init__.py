@@ -4,6 +4,7 @@ from dragoman.wires.base import Wire
 from dragoman.wires.bedrock.decoder import ConverseDecoder
 from dragoman.wires.bedrock.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.bedrock.endpoints import ENDPOINTS
+from dragoman.wires.bedrock.hosted_tools import encode_hosted_tool
 from dragoman.wires.bedrock.schema import NAME
 from dragoman.wires.bedrock.server import ConverseServer
 from dragoman.wires.bedrock.server_endpoints import SERVER_ENDPOINTS
@@ -18,6 +19,7 @@ WIRE = Wire(
         encode_request=encode_request,
         encode_tools=encode_tools,
         encode_result=encode_tool_result,
+        hosted_tool=encode_hosted_tool,
         decoder=ConverseDecoder,
         framing=EventStreamDecoder,
         decode_error=decode_error,

@@ -14,6 +14,7 @@ from dragoman.events import Assembler, check_open
 from dragoman.http import Head
 from dragoman.types import Finish, JsonObject, Opaque, Part, Request, Text, Thinking, is_list, is_object
 from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.wires.bedrock.hosted_tools import decode_hosted_block, read_citations
 from dragoman.wires.bedrock.parts import decode_block
 from dragoman.wires.bedrock.schema import ANSWER_FIELDS, COUNTS, FINISH_REASONS, NAME, NO_METRICS, read_usage
 from dragoman.wires.common.aws_errors import decode_error, decode_exception
@@ -176,6 +177,7 @@ class ConverseDecoder:
             case "text":
                 if block.citations:
                     self.out.add_extra(block.slot, NAME, {"citations": block.citations})
+                    self.out.add_citations(block.slot, read_citations(block.citations))
                 self.out.close(block.slot)
             case "reasoningContent" if block.fragments:
                 self.out.close(block.slot)
@@ -188,10 +190,13 @@ class ConverseDecoder:
             case "image":
                 self.out.add_part(_image(block))
             case kind if kind == HOSTED:
-                self.out.add_part(Opaque(wire=NAME, data={"toolUse": _hosted(block)}))
+                self._add_block({"toolUse": _hosted(block)})
             case kind:
                 data = {**block.data, **({"content": block.items} if block.items else {})}
-                self.out.add_part(Opaque(wire=NAME, data={kind: data}))
+                self._add_block({kind: data})
+
+    def _add_block(self, data: JsonObject) -> None:
+        self.out.add_part(decode_hosted_block(data) or Opaque(wire=NAME, data=data))
 
     def _end_call(self, block: _Block) -> None:
         is_empty = not self.out.is_open(block.slot)

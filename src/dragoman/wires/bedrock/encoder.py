@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Opaque, Request, Tool, ToolCall, ToolResult, is_object
+from dragoman.wires.bedrock.hosted_tools import encode_hosted_tool
 from dragoman.wires.bedrock.messages import encode_messages
 from dragoman.wires.bedrock.parts import encode_result, encode_tool
 from dragoman.wires.bedrock.schema import (
@@ -181,7 +182,7 @@ def _encode_tool_config(
     model_fields: JsonObject,
     notes: NoticeCollector,
 ) -> JsonObject:
-    tools = supported_tools(request, notes)
+    tools = supported_tools(request, notes, encode_hosted_tool, target)
     choice = tool_choice(request, target, tools, notes)
     if request.parallel_tool_calls is not None:
         notes.add("dropped", "parallel_tool_calls", "not supported")

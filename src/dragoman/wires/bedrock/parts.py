@@ -8,6 +8,7 @@ from typing import Any
 
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.types import (
+    AnyTool,
     Document,
     Image,
     JsonObject,
@@ -24,6 +25,7 @@ from dragoman.types import (
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
 from dragoman.types.quick import new_call, new_result, new_text
+from dragoman.wires.bedrock.hosted_tools import decode_hosted_block, decode_hosted_tool, read_citations
 from dragoman.wires.bedrock.schema import (
     CALL_ID,
     CALL_ID_LENGTH,
@@ -148,8 +150,9 @@ def has_content(part: Part, notes: NoticeCollector) -> bool:
 
 def decode_block(data: JsonObject, where: str) -> Part:
     """The mirror of `encode_block`; an unknown block becomes an Opaque."""
-    part = _decode_known(data, where) if len(data) == 1 else None
-    return Opaque(wire=NAME, data=data) if part is None else part
+    part = (_decode_known(data, where) or decode_hosted_block(data)) if len(data) == 1 else None
+    # A cache point only saves money.
+    return Opaque(wire=NAME, data=data, is_optional=data.keys() == {"cachePoint"}) if part is None else part
 
 
 def _decode_known(data: JsonObject, where: str) -> Part | None:
@@ -187,7 +190,8 @@ def decode_citations(content: JsonObject) -> Text:
     """The text of a block with citations."""
     texts = content.get("content")
     text = "".join(str(item.get("text") or "") for item in texts if is_object(item)) if is_list(texts) else ""
-    return new_text(text=text, extra={NAME: {key: value for key, value in content.items() if key != "content"}})
+    rest = {key: value for key, value in content.items() if key != "content"}
+    return new_text(text=text, extra={NAME: rest}, citations=read_citations(content.get("citations")))
 
 
 def _decode_image(media: Any, where: str) -> Part | None:
@@ -268,10 +272,10 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     return {"toolSpec": {**without_none({**fields, "strict": tool.strict}), **wire_extra(tool.extra, NAME)}}
 
 
-def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; a tool that runs at the provider, or a cache point, becomes an Opaque."""
+def decode_tool(data: JsonObject, where: str) -> AnyTool:
+    """The mirror of `encode_tool`; a cache point, and a tool that the vocabulary does not have, becomes an Opaque."""
     if data.keys() != {"toolSpec"}:
-        return Opaque(wire=NAME, data=data)
+        return decode_hosted_tool(data) or Opaque(wire=NAME, data=data)
     fields, rest = read_fields(ToolSpec, data["toolSpec"], f"{where}.toolSpec")
     schema = fields.input_schema.get("json")
     if not is_object(schema):

@@ -10,6 +10,8 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pa
 from dragoman.types import (
     Document,
     Finish,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -19,9 +21,9 @@ from dragoman.types import (
     Thinking,
     ToolCall,
     Usage,
-    is_list,
     is_object,
 )
+from dragoman.wires.bedrock.hosted_tools import encode_hosted, write_citations
 from dragoman.wires.bedrock.parts import encode_block, encode_call
 from dragoman.wires.bedrock.schema import FINISH_REASONS, NAME, NO_METRICS, STOP_REASONS, write_usage
 from dragoman.wires.common.aws_errors import encode_error, exception_name
@@ -64,6 +66,10 @@ def encode_answer_part(part: Part) -> JsonObject | None:
             return {"toolUse": encode_call(part, part.id)}
         case Opaque() if part.wire != NAME:
             return None
+        case HostedCall() | HostedResult():
+            return encode_hosted(part)
+        case Text(citations=(_, *_)) if NAME not in part.extra:
+            return {"citationsContent": {"content": [{"text": part.text}], "citations": write_citations(part)}}
         case Text() | Thinking() | Image() | Document() | Opaque():
             try:
                 return encode_block(part, NoticeCollector(NAME))
@@ -152,10 +158,7 @@ class ConverseStreamEncoder:
                 return self._start({"toolUse": call}) + self._delta({"toolUse": {"input": arguments_text(part)}})
             case Text() if self._kind == "text":
                 data = b"" if self._has_delta else self._text(part.text)
-                citations = wire_extra(part.extra, NAME).get("citations")
-                return data + b"".join(
-                    self._delta({"citation": citation}) for citation in (citations if is_list(citations) else ())
-                )
+                return data + b"".join(self._delta({"citation": citation}) for citation in write_citations(part))
             case Thinking() if "redactedContent" in block["reasoningContent"]:
                 return self._delta(block)
             case Thinking():

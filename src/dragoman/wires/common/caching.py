@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from dragoman.targets.target import Target
 from dragoman.types import (
+    AnyTool,
     Audio,
     CachePoint,
     Document,
@@ -207,20 +208,20 @@ class _Writer:
             return 0
         return sum(self._has_own(item) for item in _items(self._request))
 
-    def _has_own(self, item: Part | Tool | Text) -> bool:
+    def _has_own(self, item: Part | AnyTool) -> bool:
         own = item.data if isinstance(item, Opaque) else wire_extra(item.extra, self._wire)
         return any(name in own for name in _FOREIGN) and (not isinstance(item, Opaque) or item.wire == self._wire)
 
-    def _read(self, item: Part | Tool) -> CachePoint | None:
+    def _read(self, item: Part | AnyTool) -> CachePoint | None:
         """The cache point of an item, if it is not written in the form of the target."""
         if isinstance(item, Opaque):
             is_foreign = item.wire != self._wire and _is_point(item)
             return _point(_object(item.data, "cachePoint")) if is_foreign else None
         return None if not item.extra or self._has_own(item) else read_mark(item.extra)
 
-    def tools(self) -> tuple[Tool | Opaque, ...]:
+    def tools(self) -> tuple[AnyTool, ...]:
         """The tools with their marks."""
-        tools: list[Tool | Opaque] = []
+        tools: list[AnyTool] = []
         for tool in self._request.tools:
             point = self._read(tool)
             if point is None:
@@ -231,7 +232,7 @@ class _Writer:
                 tools[-1:] = self._mark_tool(last, point)
         return tuple(tools)
 
-    def _mark_tool(self, tool: Tool, point: CachePoint) -> list[Tool | Opaque]:
+    def _mark_tool(self, tool: Tool, point: CachePoint) -> list[AnyTool]:
         self.is_marked_early = True
         if self._caching not in ("blocks", "points"):
             return [tool]  # the system prompt and the messages follow, so a later mark or the key covers the tools
@@ -326,7 +327,7 @@ class _Writer:
 _KINDS: dict[Caching, JsonObject] = {"blocks": {"type": "ephemeral"}, "points": {"type": "default"}}
 
 
-def _items(request: Request) -> Iterator[Part | Tool]:
+def _items(request: Request) -> Iterator[Part | AnyTool]:
     """All that may have a mark, in the order of the prompt."""
     yield from request.tools
     if request.system is not None and not isinstance(request.system, str):

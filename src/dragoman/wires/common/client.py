@@ -14,11 +14,12 @@ from dragoman.events import Assembler, Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
-from dragoman.types import Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
+from dragoman.types import AnyTool, Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
 from dragoman.wires.common.caching import Caching, needs_caching, prepare_caching
 from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
+from dragoman.wires.common.hosted_tools import HostedEncoder
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import supported_tools
 from dragoman.wires.common.think_tags import ThinkTagSplitter
@@ -129,6 +130,7 @@ class WireClient:
         caching: Caching | None = None,
         decode_plain: Callable[[bytes, Request | None, Target | None], Response | None] | None = None,
         encode_completion: Callable[[Request, Target], HttpRequest | None] | None = None,
+        hosted_tool: HostedEncoder | None = None,
     ) -> None:
         self._encode_request = encode_request
         self.encode_result = encode_result
@@ -141,6 +143,7 @@ class WireClient:
         """The extra of thinking in `<think>` tags; None if texts of this wire are never split."""
         self._caching: Caching | None = caching
         """How targets of this wire are told what to cache, if all of them are told in the same way."""
+        self._hosted_tool = hosted_tool
         self._decode_plain = decode_plain
         """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
         self._encode_completion = encode_completion
@@ -164,9 +167,9 @@ class WireClient:
         http = None if self._encode_completion is None else self._encode_completion(request, target)
         return encode_as_chat(request, target, self.encode_request) if http is None else http
 
-    def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
+    def encode_tools(self, tools: tuple[AnyTool, ...], /) -> list[JsonObject]:
         notes = NoticeCollector(self._wire)
-        return self._encode_tools(supported_tools(Request(tools=tools), notes), notes)
+        return self._encode_tools(supported_tools(Request(tools=tools), notes, self._hosted_tool), notes)
 
     def decode_body(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> list[Event]:
         decoder = self._decoder(request, target, is_whole=True)
@@ -218,7 +221,7 @@ def check_capabilities(request: Request, target: Target, /) -> None:
     replaced by the nearest thing that the target has, with a notice; media are checked when they are made to fit.
     """
     capabilities = target.capabilities
-    if request.tools and not capabilities.tools:
+    if not capabilities.tools and any(isinstance(tool, Tool | Opaque) for tool in request.tools):
         raise Unsupported("does not support tools")
     if request.schema is not None and not capabilities.structured and request.schema_mode == "native":
         raise Unsupported("does not support structured output")

@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Literal
 
 import msgspec
 
@@ -23,6 +24,8 @@ from dragoman.types import (
     Audio,
     Document,
     Extra,
+    HostedCall,
+    HostedResult,
     Image,
     Message,
     Opaque,
@@ -37,7 +40,9 @@ from dragoman.types import (
     is_object,
     user,
 )
-from dragoman.wires.common.extra import VERBATIM, wire_extra
+from dragoman.wires.common.citations import covers_citations, with_numbered_sources
+from dragoman.wires.common.extra import CHANGED, VERBATIM, wire_extra
+from dragoman.wires.common.hosted_tools import hosted_to_wire
 from dragoman.wires.common.notices import NoticeCollector
 
 ERROR_PREFIX = "ERROR: "
@@ -58,12 +63,19 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repair(
-    request: Request, notes: NoticeCollector, /, *, system_turns: bool = False, alternating: bool = False
+    request: Request,
+    notes: NoticeCollector,
+    /,
+    *,
+    system_turns: bool = False,
+    alternating: bool = False,
+    citations: Literal["all", "own", "none"] = "own",
 ) -> History:
     """Collect system messages, give every call exactly one result right after it, remove data of other wires.
 
     System messages after the first turn stay in their place: as they are with `system_turns`, else as user turns. With
-    `alternating`, an answer of which nothing is left stays as an empty turn, for `fill_turns`.
+    `alternating`, an answer of which nothing is left stays as an empty turn, for `fill_turns`. `citations`
+    says which ones the wire can send; the sources of the others stand below their text, numbered.
 
     >>> call = ToolCall(id="call_1", name="tide")
     >>> notes = NoticeCollector("ollama")
@@ -89,9 +101,11 @@ def repair(
         for part in message.parts:
             match part:
                 case ToolResult() if calls.is_late(part):
-                    parts += _late_result(part, notes)
+                    parts += _result_as_text(part, "came late", "it came after the next answer", notes)
+                case ToolResult() if not calls.add_result(part, last=len(turns) - 1):
+                    parts += _result_as_text(part, "has no call in this conversation", "there is no call for it", notes)
                 case ToolResult():
-                    calls.add_result(part, last=len(turns) - 1)
+                    pass
                 case ToolCall() if message.role == "assistant":
                     parts.append(calls.add_call(part, turn=len(turns)))
                 case ToolCall():
@@ -100,7 +114,7 @@ def repair(
                     parts.append(part)
         if is_answer := message.role == "assistant":
             calls.last_answer = len(turns)
-        own_parts = _own_parts(parts, notes)
+        own_parts = _own_parts(parts, notes, citations=citations)
         _note_foreign(message.extra, f"{message.role} message", notes)
         if own_parts or wire_extra(message.extra, notes.wire) or (is_answer and turns and alternating):
             role = "user" if message.role == "tool" else message.role
@@ -120,7 +134,7 @@ def _is_plain(message: Message) -> bool:
     if message.extra or message.role == "tool":
         return False
     for part in message.parts:
-        if not isinstance(part, Text) or part.extra:
+        if not isinstance(part, Text) or part.extra or part.citations:
             return False
     return bool(message.parts)
 
@@ -163,16 +177,16 @@ class _Calls:
         waiting = self._waiting.get(result.id)
         return waiting is not None and len(waiting) > 0 and waiting[0][0] < self.last_answer
 
-    def add_result(self, result: ToolResult, *, last: int) -> None:
-        """Store a result for its call; `last` is the index of the turn before the result."""
+    def add_result(self, result: ToolResult, *, last: int) -> bool:
+        """Store a result for its call; False if there is none. `last` is the index of the turn before the result."""
         waiting = self._waiting.get(result.id)
         if not waiting:
-            self._notes.add("dropped", f"result {result.id}", "there is no call for it")
-            return
+            return False
         turn, id = waiting.popleft()
         if turn < last:
             self._notes.add("repaired", f"result {result.id}", "moved right after its call")
         self._results[id] = msgspec.structs.replace(result, id=id, content=_own_content(result, self._notes))
+        return True
 
     def result_of(self, call: ToolCall) -> ToolResult:
         """The result of a call; an error result if the history has none."""
@@ -206,10 +220,18 @@ def as_system(texts: Sequence[Text], /) -> str | tuple[Text, ...] | None:
 
 
 def _leading_system(message: Message, notes: NoticeCollector) -> list[Text]:
+    texts: list[Text] = []
     for part in message.parts:
+        if isinstance(part, Opaque) and not is_own(part, notes):
+            continue
+        if isinstance(part, Thinking):
+            notes.add("dropped", "part of a system message", "thinking is not supported there")
+            continue
         if not isinstance(part, Text):
-            notes.add("dropped", "part of a system message", "only text is supported")
-    return [part for part in message.parts if isinstance(part, Text)]
+            why = "only text is supported; move it to a message of the user"
+            raise Unsupported(f"{notes.wire}: cannot send {_PART_NAMES[kind_of(part)]} in a system message: {why}")
+        texts.append(part)
+    return texts
 
 
 def mark_system(message: Message, notes: NoticeCollector, /) -> Message:
@@ -225,10 +247,11 @@ def mark_system(message: Message, notes: NoticeCollector, /) -> Message:
     return Message(role="user", parts=(*marked, *(part for part in message.parts if not isinstance(part, Text))))
 
 
-def _late_result(result: ToolResult, notes: NoticeCollector) -> list[Part]:
-    notes.add("changed", f"result {result.id}", "it came after the next answer; sent as a text of the user")
-    text = Text(text=f"The result of {result.name or 'the tool'} ({result.id}) came late:\n{error_text(result)}")
-    return [text, *(part for part in result.parts if isinstance(part, Image | Document))]
+def _result_as_text(result: ToolResult, fact: str, why: str, notes: NoticeCollector) -> list[Part]:
+    notes.add("changed", f"result {result.id}", f"{why}; sent as a text of the user")
+    source = f"{result.name or 'the tool'} ({result.id})" if result.id else result.name or "a tool"
+    text = Text(text=f"The result of {source} {fact}:\n{error_text(result)}")
+    return [text, *(part for part in result.parts if isinstance(part, Image | Document | Opaque))]
 
 
 def fill_turns(turns: Iterable[Message], notes: NoticeCollector, /) -> list[Message]:
@@ -258,28 +281,70 @@ def _is_needed(role: Role, before: Message, after: Message | None) -> bool:
     return before.role == "assistant"
 
 
-def _own_parts(parts: Iterable[Part], notes: NoticeCollector) -> tuple[Part, ...]:
-    """The parts without thinking and blocks of other wires."""
+def _own_parts(parts: Iterable[Part], notes: NoticeCollector, *, citations: str) -> tuple[Part, ...]:
+    """The parts as this wire can say them, without thinking of other wires."""
     if notes.carries_all:
         return tuple(parts)
     own_parts: list[Part] = []
     for part in parts:
-        if isinstance(part, Thinking) and notes.wire not in part.extra:
-            notes.add("dropped", "thinking", "from another wire, or without a signature")
-        elif isinstance(part, Opaque) and part.wire != notes.wire:
-            notes.add("dropped", f"{part.wire} block", "not supported")
-        else:
-            if not isinstance(part, Opaque):
+        match part:
+            case Thinking() if notes.wire not in part.extra:
+                notes.add("dropped", "thinking", "from another wire, or without a signature")
+            case HostedCall() | HostedResult():
+                own_parts += hosted_to_wire(part, notes)
+            case Opaque():
+                own_parts += [part] if is_own(part, notes) else []
+            case Text(citations=(_, *_)):
+                own_parts.append(_with_sources(part, notes, citations=citations))
+            case _:
                 _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
-            own_parts.append(part)
+                own_parts.append(part)
     return tuple(own_parts)
+
+
+def is_own(block: Opaque, notes: NoticeCollector, /) -> bool:
+    """Whether a block is one of this wire. One of another wire is refused, or left out if it is optional.
+
+    >>> is_own(Opaque(wire="w", data={}), NoticeCollector("w"))
+    True
+    """
+    if block.wire == notes.wire:
+        return True
+    kind = block.data.get("type") or next(iter(block.data), "unknown")
+    if not block.is_optional:
+        why = f"only targets of the wire {block.wire} take it; use one of them, or leave it out"
+        raise Unsupported(f"{notes.wire}: cannot send a block of type {kind!r}: {why}")
+    notes.add("dropped", f"{block.wire} block ({kind})", "not supported, and not needed")
+    return False
+
+
+def _with_sources(text: Text, notes: NoticeCollector, *, citations: str) -> Text:
+    """A text whose citations the wire can say: in its own form, or as numbered sources."""
+    for name, data in text.extra.items():
+        if not covers_citations(data):
+            _note_foreign({name: data}, "text part", notes)
+    own = text.extra.get(notes.wire)
+    if citations == "all" or (own is not None and (citations == "own" or not own)):
+        return text
+    changed = with_numbered_sources(text)
+    if changed.text != text.text:
+        notes.add("changed", "citations", "sent as numbered sources below the text")
+    return changed
+
+
+def _note_converted(extra: Extra, notes: NoticeCollector) -> None:
+    """Add notices for what was a block of another wire, and is sent in another form."""
+    for name, data in extra.items():
+        if name.endswith(VERBATIM) and name != notes.wire + VERBATIM and isinstance(why := data.get(CHANGED), str):
+            notes.add("changed", f"block of {name.removesuffix(VERBATIM)}", why)
 
 
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
     """Add notices for data of other wires, such as a signature. The id of an item alone is no loss."""
+    _note_converted(extra, notes)
     for name, data in extra.items():
         is_foreign = name != notes.wire and not notes.carries_all and not name.endswith(VERBATIM)
-        if is_foreign and data and not (is_object(data) and data.keys() == {"id"}):
+        if is_foreign and data and not covers_citations(data) and not (is_object(data) and data.keys() == {"id"}):
             notes.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 
@@ -287,13 +352,10 @@ def _own_content(result: ToolResult, notes: NoticeCollector) -> str | tuple[Resu
     """A result's content without the blocks of other wires."""
     if isinstance(result.content, str) or notes.carries_all:
         return result.content
-    own_parts: list[ResultPart] = []
     for part in result.content:
-        if isinstance(part, Opaque) and part.wire != notes.wire:
-            notes.add("dropped", f"{part.wire} block in a result", "not supported")
-        else:
-            own_parts.append(part)
-    return tuple(own_parts)
+        if not isinstance(part, Opaque):
+            _note_converted(part.extra, notes)
+    return tuple(part for part in result.content if not isinstance(part, Opaque) or is_own(part, notes))
 
 
 def _with_results(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
@@ -469,5 +531,7 @@ _PART_NAMES: dict[PartKind, str] = {
     "thinking": "thinking",
     "tool_call": "a tool call",
     "tool_result": "a tool result",
+    "hosted_call": "a call of a hosted tool",
+    "hosted_result": "a result of a hosted tool",
     "opaque": "a block of another provider",
 }

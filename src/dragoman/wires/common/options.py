@@ -14,6 +14,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Effort, Finish, FinishReason, JsonObject, Opaque, Request, Tool, is_object
 from dragoman.types.requests import NO_RARE_OPTIONS, RARE_OPTIONS, rare_options
 from dragoman.wires.common.extra import CHANGED, VERBATIM
+from dragoman.wires.common.hosted_tools import HostedEncoder, resolve_tools
 from dragoman.wires.common.notices import NoticeCollector
 
 OptionField: TypeAlias = tuple[str, Any, str | None]
@@ -174,20 +175,28 @@ def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, l
 # Tools ----------------------------------------------------------------------------------------------------------------
 
 
-def supported_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | Opaque]:
-    """The tools without those that only another wire has, such as a search that its provider runs.
+def supported_tools(
+    request: Request,
+    notes: NoticeCollector,
+    hosted: HostedEncoder | None = None,
+    target: Target | None = None,
+    /,
+) -> list[Tool | Opaque]:
+    """The tools in the form of the wire, without those that only another wire has.
+
+    `hosted` encodes the tools that the provider runs; Unsupported if it has no such tool, and there is no fallback.
 
     >>> supported_tools(Request(tools=(Opaque(wire="v", data={}),)), NoticeCollector("w"))
     []
     """
-    tools = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == notes.wire]
-    for tool in tools:
+    tools: list[Tool | Opaque] = []
+    for tool in resolve_tools(request, notes, hosted, target):
+        if isinstance(tool, Opaque) and tool.wire != notes.wire:
+            notes.add("dropped", f"tool {_opaque_name(tool)}", f"only targets of the wire {tool.wire} have it")
+            continue
         if isinstance(tool, Tool) and tool.extra:
             _note_changes(tool, notes)
-    if len(tools) < len(request.tools):
-        for tool in request.tools:
-            if isinstance(tool, Opaque) and tool.wire != notes.wire:
-                notes.add("dropped", f"tool {_opaque_name(tool)}", f"only targets of the wire {tool.wire} have it")
+        tools.append(tool)
     return tools
 
 
@@ -267,10 +276,15 @@ def _unknown_tool(name: str, tools: list[Tool | Opaque]) -> InvalidRequest:
 
 
 def tools_and_choice(
-    request: Request, target: Target, notes: NoticeCollector, named: Callable[[str], JsonObject], /
+    request: Request,
+    target: Target,
+    notes: NoticeCollector,
+    named: Callable[[str], JsonObject],
+    hosted: HostedEncoder | None = None,
+    /,
 ) -> tuple[list[Tool | Opaque], str | JsonObject | None]:
     """The tools and the `tool_choice` of OpenAI's protocols; `named` encodes the choice of one tool."""
-    tools = supported_tools(request, notes)
+    tools = supported_tools(request, notes, hosted, target)
     choice = tool_choice(request, target, tools, notes)
     if choice in (None, "auto", "none"):
         return tools, choice

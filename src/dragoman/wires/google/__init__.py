@@ -5,6 +5,7 @@ from dragoman.wires.common.client import WireClient
 from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
 from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google.endpoints import ENDPOINTS
+from dragoman.wires.google.hosted_tools import encode_hosted_tool
 from dragoman.wires.google.schema import NAME
 from dragoman.wires.google.server import GeminiServer
 from dragoman.wires.google.server_endpoints import SERVER_ENDPOINTS
@@ -16,6 +17,7 @@ WIRE = Wire(
         encode_request=encode_request,
         encode_tools=encode_tools,
         encode_result=encode_tool_result,
+        hosted_tool=encode_hosted_tool,
         decoder=GeminiDecoder,
         framing=GeminiFraming,
     ),

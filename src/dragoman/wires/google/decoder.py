@@ -34,6 +34,8 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder, SseDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
+from dragoman.wires.google.grounding import read_citations
+from dragoman.wires.google.hosted_tools import read_grounding
 from dragoman.wires.google.logprobs import read_logprobs_result
 from dragoman.wires.google.partial_args import ArgumentsWriter
 from dragoman.wires.google.parts import decode_part
@@ -282,14 +284,18 @@ class GeminiDecoder:
     def _close_text(self) -> None:
         """Close the open text, with its notes."""
         kind, number = self._key
+        notes: JsonObject = {}
         if kind == "text" and self._text_notes:
-            self.out.add_extra(self._key, NAME, self._text_notes)
-            self._text_notes = {}
+            notes, self._text_notes = self._text_notes, {}
+            self.out.add_extra(self._key, NAME, notes)
+            self.out.add_citations(self._key, read_citations(self.out.text_of(self._key), notes))
         if kind == "text" and self._logprobs:
             self.out.add_logprobs(self._key, self._logprobs)
             self._logprobs = []
         self.out.close(self._key)
         self._key, self._is_sealed = ("", number), False
+        for part in read_grounding(notes):
+            self.out.add_part(part)
 
     def _call(self, call: ToolCall, data: JsonObject) -> None:
         """Read a call, or a piece of one: the first has the name, all but the last have `willContinue`."""

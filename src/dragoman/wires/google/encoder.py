@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import Effort, JsonObject, Opaque, Request, Tool, ToolResult, is_object
+from dragoman.types import Effort, ImageGeneration, JsonObject, Opaque, Request, Tool, ToolResult, is_object
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
+from dragoman.wires.common.hosted_tools import has_hosted
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.json_prompt import json_instruction
@@ -34,6 +35,7 @@ from dragoman.wires.common.options import (
     to_effort,
     tool_choice,
 )
+from dragoman.wires.google.hosted_tools import encode_hosted_tool
 from dragoman.wires.google.messages import encode_messages
 from dragoman.wires.google.parts import encode_result, encode_tool
 from dragoman.wires.google.schema import (
@@ -63,13 +65,14 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     extra_config, extra_tool_config = _pop_object(extra, "generationConfig"), _pop_object(extra, "toolConfig")
     system, contents = encode_messages(request, target, notes)
     check_prompt(request, contents, target)
-    tools = supported_tools(request, notes)
+    tools = supported_tools(request, notes, encode_hosted_tool, target)
     rare = encode_rare_options(request, target, RARE_FIELDS, {}, notes)
     tier = encode_tier(rare.pop("serviceTier"), SERVICE_TIERS, notes) if "serviceTier" in rare else None
     config = {
         **rare,
         **_encode_options(request, target, extra_config, notes),
         **_encode_reasoning(request, target, extra_config, notes),
+        **({"responseModalities": ["TEXT", "IMAGE"]} if has_hosted(request, ImageGeneration, target) else {}),
     }
     if request.schema is not None and not target.quirks.schema_with_tools and _functions(request):
         notes.add("changed", "schema", "not supported together with functions; requested in the system prompt")

@@ -7,6 +7,7 @@ from dragoman.events import parse_arguments
 from dragoman.media.sniff import KNOWN
 from dragoman.schema.adapt import adapt
 from dragoman.types import (
+    AnyTool,
     Audio,
     Document,
     Image,
@@ -29,6 +30,7 @@ from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.google.from_openapi import from_openapi
+from dragoman.wires.google.hosted_tools import decode_hosted_part, decode_hosted_tool
 from dragoman.wires.google.schema import (
     FILES,
     NAME,
@@ -139,14 +141,16 @@ def _is_empty(schema: JsonObject) -> bool:
     return keywords <= {"type"} and schema.get("type") == "object"
 
 
-def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
+def decode_tools(tools: list[JsonObject]) -> tuple[AnyTool, ...]:
     """The functions of all tools, and the tools that run at the provider."""
-    decoded: list[Tool | Opaque] = []
+    decoded: list[AnyTool] = []
     for i, data in enumerate(tools):
         tool, others = read_fields(GeminiTool, camel(data), f"tools[{i}]")
         for j, declaration in enumerate(as_objects(tool.function_declarations)):
             decoded.append(_tool(declaration, f"tools[{i}].functionDeclarations[{j}]"))
-        decoded += [Opaque(wire=NAME, data={name: value}) for name, value in others.items()]
+        decoded += [
+            decode_hosted_tool(name, value) or Opaque(wire=NAME, data={name: value}) for name, value in others.items()
+        ]
     return tuple(decoded)
 
 
@@ -172,12 +176,13 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
         return None
     kind = next((kind for kind in _DECODERS if kind in fields), None)
     if kind is None:
-        return Opaque(wire=NAME, data=data)
+        return decode_hosted_part(fields, data) or Opaque(wire=NAME, data=data)
     try:
         part = _DECODERS[kind](fields, where)
     except TypeError as error:
         raise invalid_field(f"{where}.{kind}", str(error)) from error
-    return part or Opaque(wire=NAME, data=data)
+    # What a thought made is a draft: a conversation means the same without it.
+    return part or Opaque(wire=NAME, data=data, is_optional=data.get("thought") is True)
 
 
 def _text(fields: JsonObject, _: str) -> Part | None:

@@ -10,7 +10,20 @@ from msgspec.structs import replace
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
-from dragoman.types import Effort, JsonObject, Part, Request, Response, Text, Thinking, Tool, is_list, is_object
+from dragoman.types import (
+    Effort,
+    HostedCall,
+    HostedResult,
+    JsonObject,
+    Part,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    Tool,
+    is_list,
+    is_object,
+)
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
@@ -26,6 +39,7 @@ from dragoman.wires.common.request_body import (
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.google.from_openapi import from_openapi
+from dragoman.wires.google.hosted_tools import has_form
 from dragoman.wires.google.messages import decode_messages, decode_system
 from dragoman.wires.google.parts import decode_tools
 from dragoman.wires.google.schema import (
@@ -148,6 +162,8 @@ class GeminiServer:
         return HttpResponse(body=encode_json(encode_answer(response)))
 
     def supports_part(self, part: Part, /) -> bool:
+        if isinstance(part, HostedCall | HostedResult):
+            return has_form(part)
         return encode_answer_part(part) is not None or isinstance(part, Text | Thinking)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:

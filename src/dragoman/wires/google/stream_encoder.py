@@ -9,6 +9,8 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pa
 from dragoman.types import (
     Choice,
     Finish,
+    HostedCall,
+    HostedResult,
     JsonObject,
     Message,
     Opaque,
@@ -27,6 +29,7 @@ from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.options import finish_word, tier_word
+from dragoman.wires.google.hosted_tools import answer_notes, encode_hosted
 from dragoman.wires.google.logprobs import write_logprobs_result
 from dragoman.wires.google.parts import encode_call, encode_part, part_extra, wire_id
 from dragoman.wires.google.schema import (
@@ -56,6 +59,8 @@ class GeminiStreamEncoder:
         self._thoughts: set[int] = set()
         self._unstreamed: set[int] = set()
         self._streamed: set[int] = set()
+        self._noted: list[Part] = []
+        """What the metadata at the end is made of."""
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
@@ -102,6 +107,10 @@ class GeminiStreamEncoder:
         return self._chunk({"text": event.text, **thought}, {})
 
     def _part_ended(self, index: int, part: Part) -> bytes:
+        if isinstance(part, HostedCall | HostedResult) or (isinstance(part, Text) and part.citations):
+            self._noted.append(part)
+        elif isinstance(part, Text):
+            self._noted.append(Text(text=part.text))
         encoded = None if index in self._streamed else encode_answer_part(as_enum(part) if self._is_enum else part)
         notes = _text_notes(part)
         return self._chunk(encoded, notes) if encoded or notes else b""
@@ -112,7 +121,7 @@ class GeminiStreamEncoder:
             self._frame({"candidates": [_encode_choice(index, choice)], **self._head})
             for index, choice in enumerate(event.other_choices, 1)
         ]
-        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], {})
+        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], answer_notes(self._noted))
         tokens = without_none({"usageMetadata": _encode_usage(event.usage, event.service_tier)})
         return b"".join([*others, self._frame({**end, **tokens, **self._head}), self._close()])
 
@@ -158,6 +167,7 @@ def _encode_parts(message: Message) -> tuple[list[JsonObject], JsonObject]:
         own.pop("logprobsResult", None)
         join_notes(notes, own)
         tokens += part.logprobs if isinstance(part, Text) else ()
+    join_notes(notes, answer_notes(message.parts))
     return parts, {**notes, **({"logprobsResult": write_logprobs_result(tokens)} if tokens else {})}
 
 
@@ -201,6 +211,8 @@ def encode_answer_part(part: Part) -> JsonObject | None:
             return None
         case ToolResult():
             return None
+        case HostedCall() | HostedResult():
+            return encode_hosted(part)
         case Thinking(redacted=True) if part.text:
             return encode_part(msgspec.structs.replace(part, redacted=False))
         case _:

@@ -5,6 +5,7 @@ from dragoman.wires.common.client import WireClient
 from dragoman.wires.google_interactions.decoder import InteractionsDecoder
 from dragoman.wires.google_interactions.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google_interactions.endpoints import ENDPOINTS
+from dragoman.wires.google_interactions.hosted_tools import encode_hosted_tool
 from dragoman.wires.google_interactions.previous_interaction import PreviousInteraction
 from dragoman.wires.google_interactions.schema import NAME
 from dragoman.wires.google_interactions.server import InteractionsServer
@@ -17,6 +18,7 @@ WIRE = Wire(
         encode_request=encode_request,
         encode_tools=encode_tools,
         encode_result=encode_tool_result,
+        hosted_tool=encode_hosted_tool,
         decoder=InteractionsDecoder,
     ),
     server=InteractionsServer(),

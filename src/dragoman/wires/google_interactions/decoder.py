@@ -14,12 +14,14 @@ from dragoman.errors import InvalidRequest, Malformed
 from dragoman.events import Assembler, check_open
 from dragoman.types import Finish, JsonObject, Opaque, Request, Text, Thinking, is_list, is_object
 from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.wires.common.citations import read_annotations
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json
+from dragoman.wires.google_interactions.hosted_tools import decode_hosted_step
 from dragoman.wires.google_interactions.parts import decode_content, decode_step, decode_thought, is_content_type
 from dragoman.wires.google_interactions.schema import (
     ANSWER_FIELDS,
@@ -172,6 +174,7 @@ class InteractionsDecoder:
                 case Text() if part.text or part.extra:
                     self.out.open(key, "text", part.extra)
                     self.out.delta(key, "text", part.text)
+                    self.out.add_citations(key, part.citations)
                     self.out.close(key)
                 case Text():
                     continue
@@ -284,6 +287,7 @@ class InteractionsDecoder:
         if step.annotations:
             self.out.open(key, "text")
             self.out.add_extra(key, NAME, {"annotations": step.annotations})
+            self.out.add_citations(key, read_annotations(step.annotations))
             step.annotations = []
         self.out.close(key)
         step.contents += 1
@@ -359,7 +363,8 @@ class InteractionsDecoder:
                 self._end_call(step)
             case _:
                 arguments = {"arguments": _parsed("".join(step.texts))} if step.texts else {}
-                self.out.add_part(Opaque(wire=NAME, data={**step.data, **arguments}))
+                data = {**step.data, **arguments}
+                self.out.add_part(decode_hosted_step(data) or Opaque(wire=NAME, data=data))
 
     _events: ClassVar[dict[str, "Callable[[InteractionsDecoder, JsonObject], None]"]] = {
         "interaction.created": _created,

@@ -29,6 +29,7 @@ from dragoman.wires.common.options import (
     to_effort,
     tool_choice,
 )
+from dragoman.wires.google_interactions.hosted_tools import encode_hosted_tool
 from dragoman.wires.google_interactions.messages import encode_messages
 from dragoman.wires.google_interactions.parts import encode_result, encode_tool
 from dragoman.wires.google_interactions.schema import (
@@ -54,7 +55,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     extra_config: JsonObject = own if is_object(own) else {}
     system, steps = encode_messages(request, target, notes)
     check_prompt(request, steps, target)
-    tools = supported_tools(request, notes)
+    tools = supported_tools(request, notes, encode_hosted_tool, target)
     rare = encode_rare_options(request, target, {"service_tier": "service_tier"}, extra, notes)
     tier = encode_tier(rare["service_tier"], SERVICE_TIERS, notes) if "service_tier" in rare else None
     config = {

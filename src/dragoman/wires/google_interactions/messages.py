@@ -41,7 +41,7 @@ from dragoman.wires.google_interactions.schema import NAME, RESOLUTIONS
 
 def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[str], list[JsonObject]]:
     """The texts of the system instruction, and the steps."""
-    history = repair(request, notes)
+    history = repair(request, notes, citations="all")
     steps: list[JsonObject] = []
     for turn in history.turns:
         parts = tuple(part for part in turn.parts if _has_content(part))

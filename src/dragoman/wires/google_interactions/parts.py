@@ -10,8 +10,11 @@ from typing import Any
 
 from dragoman.schema.adapt import adapt
 from dragoman.types import (
+    AnyTool,
     Audio,
     Document,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -27,11 +30,17 @@ from dragoman.types import (
 )
 from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.types.quick import new_result, new_text
+from dragoman.wires.common.citations import read_annotations, write_annotation
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.google_interactions.hosted_tools import (
+    decode_hosted_step,
+    decode_hosted_tool,
+    encode_hosted,
+)
 from dragoman.wires.google_interactions.schema import (
     CONTENTS,
     FILES,
@@ -50,7 +59,9 @@ def encode_content(part: Part) -> JsonObject:
     """The content of a text or a medium."""
     match part:
         case Text():
-            return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
+            annotations = [write_annotation(citation, part.text) for citation in part.citations]
+            cited = {"annotations": annotations} if annotations else {}
+            return {"type": "text", "text": part.text, **cited, **wire_extra(part.extra, NAME)}
         case Image():
             detail = part.detail if part.detail in RESOLUTIONS else None
             return _medium("image", part, part.url, without_none({"resolution": detail}))
@@ -77,7 +88,8 @@ def decode_content(data: JsonObject, where: str) -> Part | None:
         text = data.get("text", "")
         if not isinstance(text, str):
             raise invalid_field(f"{where}.text", "must be a string")
-        return new_text(text=text, extra=make_extra(NAME, _rest(data, "type", "text")))
+        citations = tuple(read_annotations(data.get("annotations")))
+        return new_text(text=text, extra=make_extra(NAME, _rest(data, "type", "text")), citations=citations)
     decode = _MEDIA.get(kind) if isinstance(kind, str) else None
     if decode is None:
         return None
@@ -162,6 +174,8 @@ def encode_step(part: Part) -> JsonObject:
             return encode_result(part)
         case Opaque():
             return part.data
+        case HostedCall() | HostedResult() if (step := encode_hosted(part)) is not None:
+            return step
         case _:
             raise cannot_send(part, NAME)
 
@@ -194,7 +208,7 @@ def decode_step(data: JsonObject, where: str) -> list[Part]:
         case "function_response":
             raise invalid_field(f"{where}.type", "must be function_result, got 'function_response'")
         case _:
-            return [Opaque(wire=NAME, data=data)]
+            return [decode_hosted_step(data) or Opaque(wire=NAME, data=data)]
 
 
 def decode_contents(content: object, type: str, where: str) -> list[Part]:
@@ -285,10 +299,10 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     return {"type": "function", **without_none(fields), **extra}
 
 
-def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
+def decode_tool(data: JsonObject, where: str) -> AnyTool:
     """The mirror of `encode_tool`."""
     if data.get("type") != "function":
-        return Opaque(wire=NAME, data=data)
+        return decode_hosted_tool(data) or Opaque(wire=NAME, data=data)
     function, rest = read_fields(FunctionTool, data, where)
     extra = _rest(rest, "type")
     parameters = function.parameters

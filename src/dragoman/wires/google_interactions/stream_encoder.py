@@ -9,6 +9,8 @@ from dragoman.errors import Blocked, DragomanError, ModelNotFound
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
 from dragoman.types import (
     Finish,
+    HostedCall,
+    HostedResult,
     JsonObject,
     Opaque,
     Part,
@@ -22,6 +24,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.wires.common.citations import write_annotation
 from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
@@ -29,6 +32,7 @@ from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import encode_not_stored
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
+from dragoman.wires.google_interactions.hosted_tools import encode_hosted
 from dragoman.wires.google_interactions.parts import encode_content, encode_step, encode_steps, is_content_part
 from dragoman.wires.google_interactions.previous_interaction import echoed_fields
 from dragoman.wires.google_interactions.schema import (
@@ -63,6 +67,8 @@ def can_encode(part: Part) -> bool:
             return part.wire == NAME
         case ToolResult():
             return False
+        case HostedCall() | HostedResult():
+            return encode_hosted(part) is not None
         case _:
             return True
 
@@ -196,7 +202,7 @@ class InteractionsStreamEncoder:
         extra = wire_extra(part.extra, NAME)
         deltas: list[JsonObject] = []
         if isinstance(part, Text):
-            annotations = extra.get("annotations")
+            annotations = extra.get("annotations") or [write_annotation(each, part.text) for each in part.citations]
             deltas += [{"type": "text_annotation_delta", "annotations": annotations}] if annotations else []
         else:
             summary = extra.get("summary")

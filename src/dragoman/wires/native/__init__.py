@@ -8,7 +8,7 @@ from dragoman.wires.common.client import WireClient
 from dragoman.wires.native.decoder import NativeDecoder, decode_error
 from dragoman.wires.native.encoder import encode_request, encode_tools
 from dragoman.wires.native.endpoints import ENDPOINTS
-from dragoman.wires.native.parts import encode_result
+from dragoman.wires.native.parts import encode_hosted_tool, encode_result
 from dragoman.wires.native.schema import NAME
 from dragoman.wires.native.server import NativeServer
 from dragoman.wires.native.server_endpoints import SERVER_ENDPOINTS
@@ -20,6 +20,7 @@ WIRE = Wire(
         encode_request=encode_request,
         encode_tools=encode_tools,
         encode_result=encode_result,
+        hosted_tool=encode_hosted_tool,
         decoder=NativeDecoder,
         decode_error=decode_error,
     ),

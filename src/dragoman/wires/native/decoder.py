@@ -99,6 +99,8 @@ class NativeDecoder:
     def _close(self, key: object, part: Text | Thinking) -> None:
         for wire in part.extra:
             self.out.add_extra(key, wire, wire_extra(part.extra, wire))
+        if isinstance(part, Text):
+            self.out.add_citations(key, part.citations)
         self.out.close(key, redacted=isinstance(part, Thinking) and part.redacted)
 
     def _calls(self, message: NativeMessage) -> None:

@@ -19,7 +19,7 @@ from dragoman.wires.common.options import (
     supported_tools,
     tool_choice,
 )
-from dragoman.wires.native.parts import encode_assistant, encode_message, encode_result, encode_tool
+from dragoman.wires.native.parts import encode_assistant, encode_hosted_tool, encode_message, encode_result, encode_tool
 from dragoman.wires.native.schema import MAX_STOPS, NAME
 
 
@@ -66,7 +66,7 @@ def _encode_turn(turn: Message) -> Iterable[JsonObject]:
 
 
 def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    tools = supported_tools(request, notes)
+    tools = supported_tools(request, notes, encode_hosted_tool, target)
     if request.parallel_tool_calls is not None:
         notes.add("dropped", "parallel_tool_calls", "not supported")
     choice = tool_choice(request, target, tools, notes)

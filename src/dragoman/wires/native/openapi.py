@@ -1,11 +1,12 @@
 """The OpenAPI document of the native protocol, made from the tables of `schema`."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from dragoman.types import (
+    HostedTool,
     JsonObject,
     ModelInfo,
     Notice,
@@ -37,7 +38,7 @@ FIELDS: dict[str, str] = {
     "stop": "One string, or up to four, at which the answer ends.",
     "stream": "Whether to stream the answer as server-sent events.",
     "conversation_id": "Keeps a conversation on one model and remembers the ids of its calls.",
-    "tools": "Functions that the model can call.",
+    "tools": "Functions that the model can call, and tools that the provider runs.",
     "tool_choice": "auto, none, required, or one function by name.",
     "schema": "A JSON Schema that the text of the answer satisfies.",
     "schema_name": "The name of the schema.",
@@ -65,6 +66,7 @@ ERRORS: dict[int, str] = {
 """The description of each error status."""
 _COMPONENTS = {NativeUsage.__name__: "Usage"}
 _NULL: JsonObject = {"type": "null"}
+_HOSTED = tuple(kind.__name__ for kind in get_args(HostedTool))
 _REF = "#/components/schemas/{name}"
 
 
@@ -130,8 +132,10 @@ def _header(name: str, description: str) -> JsonObject:
 
 def _schemas() -> JsonObject:
     _, components = msgspec.json.schema_components(
-        (*CONTENT_PARTS["assistant"], ModelInfo, Notice, Problem, NativeUsage), ref_template=_REF
+        (*CONTENT_PARTS["assistant"], *get_args(HostedTool), ModelInfo, Notice, Problem, NativeUsage), ref_template=_REF
     )
+    for name in _HOSTED:
+        del components[name]["properties"]["fallback"]  # a function, which has no JSON
     models: JsonObject = {"object": {"const": "list"}, "data": {"type": "array", "items": _ref("ModelInfo")}}
     return {
         **{_COMPONENTS.get(name, name): _with_short_descriptions(schema) for name, schema in components.items()},
@@ -171,7 +175,7 @@ def _request() -> JsonObject:
     turns: JsonObject = {"anyOf": [_ref(f"{role.capitalize()}Message") for role in MESSAGE_FIELDS]}
     known = {
         "messages": {"type": "array", "minItems": 1, "items": turns},
-        "tools": {"type": "array", "items": _ref("Tool")},
+        "tools": {"type": "array", "items": {"anyOf": [_ref(name) for name in ("Tool", *_HOSTED)]}},
     }
     request = _object(REQUEST_FIELDS, required=("messages",), known=known)
     for name, text in FIELDS.items():

@@ -5,7 +5,10 @@ from typing import Any
 
 import msgspec
 
-from dragoman.types import Extra, JsonObject, Opaque, Part, Text, Tool, ToolCall, ToolResult
+from dragoman.types import Extra, HostedTool, JsonObject, Opaque, Part, Text, Tool, ToolCall, ToolResult
+from dragoman.types.base import encode_unknown
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import NO_ARGUMENTS
 
 
@@ -20,7 +23,7 @@ def encode_content(parts: Iterable[Part]) -> str | list[JsonObject] | None:
     match parts:
         case ():
             return None
-        case (Text(text=text, extra=extra),) if text and not extra:
+        case (Text(text=text, extra=extra, citations=()),) if text and not extra:
             return text
         case _:
             return [encode_part(part) for part in parts]
@@ -73,6 +76,22 @@ def encode_tool(tool: Tool | Opaque) -> JsonObject:
         **({} if tool.strict is None else {"strict": tool.strict}),
     }
     return {"type": "function", "function": function, **_extra(tool.extra)}
+
+
+def encode_hosted_tool(tool: HostedTool, _: NoticeCollector) -> JsonObject:
+    """The definition of a tool that the provider runs: its `type` and its fields."""
+    data: JsonObject = msgspec.to_builtins(tool, enc_hook=encode_unknown)
+    return {name: value for name, value in data.items() if name != "fallback"}
+
+
+def decode_hosted_tool(data: JsonObject, where: str, problems: ProblemCollector) -> HostedTool | None:
+    """The mirror of `encode_hosted_tool`; None and a problem if it is wrong."""
+    tool: HostedTool | None = problems.read(data, HostedTool, where)
+    if tool is not None:
+        known = {"type", *tool.__struct_encode_fields__} - {"fallback"}
+        for name in sorted(data.keys() - known):
+            problems.add(f"{where}.{name}", "unknown_field", "unknown field for a tool of this type")
+    return tool
 
 
 def _extra(extra: Extra) -> JsonObject:

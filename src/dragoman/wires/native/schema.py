@@ -31,6 +31,8 @@ from dragoman.types import (
     Document,
     Effort,
     FinishReason,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Notice,
@@ -50,7 +52,7 @@ MAX_STOPS = 4
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 """The parameters of a tool without arguments."""
 
-Content: TypeAlias = Text | Image | Document | Audio | Thinking | Opaque
+Content: TypeAlias = Text | Image | Document | Audio | Thinking | HostedCall | HostedResult | Opaque
 """A part in the `content` of a message."""
 ExtraByWire: TypeAlias = dict[str, JsonObject]
 
@@ -94,7 +96,7 @@ CONTENT_PARTS: dict[str, tuple[type[Part], ...]] = {
     "system": (Text,),
     "developer": (Text,),
     "user": (Text, Image, Document, Audio, Opaque),
-    "assistant": (Text, Image, Document, Audio, Thinking, Opaque),
+    "assistant": (Text, Image, Document, Audio, Thinking, HostedCall, HostedResult, Opaque),
 }
 """The types of parts in the content of a message, by role."""
 REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {

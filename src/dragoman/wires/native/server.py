@@ -5,7 +5,8 @@ from typing import Any
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.validate import schema_error
-from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
+from dragoman.types import HostedTool, JsonObject, Part, Request, Response, Tool, ToolResult, is_object
+from dragoman.types.hosted_tools import HOSTED_KINDS
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
@@ -14,6 +15,7 @@ from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.native.messages import NativeHistory
+from dragoman.wires.native.parts import decode_hosted_tool
 from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import FUNCTION_FIELDS, NAME, NO_ARGUMENTS, PATH, REQUEST_FIELDS, TOOL_FIELDS
 from dragoman.wires.native.stream_encoder import NativeStreamEncoder, encode_answer, encode_error, http_status_of
@@ -86,11 +88,15 @@ def _check(body: dict[str, Any], problems: ProblemCollector) -> None:
         problems.add("schema", "invalid_schema", why)
 
 
-def _decode_tools(tools: list[Any], problems: ProblemCollector) -> tuple[Tool, ...]:
-    decoded: list[Tool] = []
+def _decode_tools(tools: list[Any], problems: ProblemCollector) -> tuple[Tool | HostedTool, ...]:
+    decoded: list[Tool | HostedTool] = []
     names: set[str] = set()
     for i, data in enumerate(tools):
         where = f"tools[{i}]"
+        if is_object(data) and data.get("type") in HOSTED_KINDS:
+            hosted = decode_hosted_tool(data, where, problems)
+            decoded += [] if hosted is None else [hosted]
+            continue
         outer = problems.read_object(data, TOOL_FIELDS, where, required=("type", "function"))
         if outer.get("function") is None:
             continue
@@ -122,7 +128,10 @@ def _check_parameters(schema: JsonObject, where: str, problems: ProblemCollector
         problems.add(where, "invalid_schema", why)
 
 
-def _decode_choice(choice: str | JsonObject | None, tools: tuple[Tool, ...], problems: ProblemCollector) -> str | None:
+def _decode_choice(
+    choice: str | JsonObject | None, tools: tuple[Tool | HostedTool, ...], problems: ProblemCollector
+) -> str | None:
+    functions = [tool for tool in tools if isinstance(tool, Tool)]
     match choice:
         case None | "auto" | "none":
             return choice
@@ -131,8 +140,8 @@ def _decode_choice(choice: str | JsonObject | None, tools: tuple[Tool, ...], pro
                 problems.add("tool_choice", "no_tools", "a call is required, but there are no tools")
             return choice
         case {"type": "function", "function": {"name": str(name)}}:
-            if not any(tool.name == name for tool in tools):
-                names = ", ".join(tool.name for tool in tools) or "none"
+            if not any(tool.name == name for tool in functions):
+                names = ", ".join(tool.name for tool in functions) or "none"
                 problems.add("tool_choice", "unknown_tool", f"must name a tool, got {name!r}; known are {names}")
             return name
         case _:

@@ -29,6 +29,7 @@ WIRE = Wire(
     other_servers=(OllamaGenerateServer(),),
     empty_request_loads_model=True,
     add_durations=add_durations,
+    has_citations=False,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dragoman.types import JsonObject, Opaque, Part, Request, Tool, ToolCall, is_object
+from dragoman.types import AnyTool, JsonObject, Part, Request, Tool, ToolCall, is_object
 from dragoman.wires.common.extra import CHANGED, wire_extra
 from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description
 from dragoman.wires.common.request_body import missing_field
@@ -31,7 +31,7 @@ def decode_custom_tool(data: JsonObject, where: str) -> Tool | None:
     return Tool(name=name, description=description, parameters=INPUT, extra={COVERED: covered})
 
 
-def custom_names(tools: Iterable[Tool | Opaque]) -> frozenset[str]:
+def custom_names(tools: Iterable[AnyTool]) -> frozenset[str]:
     """The names of the custom tools that a client offered."""
     return frozenset(tool.name for tool in tools if isinstance(tool, Tool) and COVERED in tool.extra)
 

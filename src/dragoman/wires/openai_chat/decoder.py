@@ -44,7 +44,14 @@ from dragoman.wires.common.json import (
 )
 from dragoman.wires.common.prompt_size import note_cut_prompt
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
-from dragoman.wires.openai_chat.parts import decode_image_part, decode_thinking, read_choice_logprobs, reasoning_fields
+from dragoman.wires.openai_chat.hosted_tools import ExecutedTools
+from dragoman.wires.openai_chat.parts import (
+    decode_image_part,
+    decode_thinking,
+    read_choice_logprobs,
+    read_citations,
+    reasoning_fields,
+)
 from dragoman.wires.openai_chat.schema import (
     ABORTED_REASONS,
     BASE_CODES,
@@ -79,6 +86,7 @@ class ChatDecoder:
     _blank_fields: tuple[str, ...] = ()
     _audio: "_Pieces | None" = None
     _calls: ToolCallJoiner | None = None
+    _executed: ExecutedTools | None = None
     _logprobs: "dict[str, list[TokenLogprob]] | None" = None
 
     def __init__(self, request: Request | None) -> None:
@@ -116,7 +124,15 @@ class ChatDecoder:
         self._read(chunk, _delta)
         if self._is_over and self.out.usage is None and (tokens := _nested_usage(data)) is not None:
             self._usage(tokens)
-        if self._details or self._annotations or self._audio or self._images or self._logprobs or self._others:
+        if (
+            self._details
+            or self._annotations
+            or self._audio
+            or self._images
+            or self._logprobs
+            or self._others
+            or self._executed
+        ):
             self.out.count_characters(len(data))
         if self._template.can_learn and self.out.is_open("text"):
             self._template.learn(frame, _text)
@@ -215,6 +231,9 @@ class ChatDecoder:
     def _message(self, message: ChatMessage) -> None:
         if message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details:
             self._reasoning(message)
+        if message.executed_tools:
+            self._executed = self._executed or ExecutedTools()
+            self._executed.add(message.executed_tools)
         if message.content is not None:
             self._content(message.content)
         if message.refusal:
@@ -226,8 +245,9 @@ class ChatDecoder:
             message.function_call.get("name") or message.function_call.get("arguments")
         ):
             self._call({"index": 0, "function": message.function_call, FUNCTION_CALL: True})
-        if message.annotations:
-            self._annotations.setdefault("annotations", []).extend(message.annotations)
+        if message.annotations or message.citations:
+            annotations = [*(message.annotations or ()), *(message.citations or ())]
+            self._annotations.setdefault("annotations", []).extend(annotations)
         if message.images:
             self._images.extend(message.images)
         if message.audio:
@@ -300,11 +320,19 @@ class ChatDecoder:
         if not self.out.is_open(key):
             self._add_text_extra()
             self.out.close_others(key)
+            if key != "thinking":
+                self._add_executed()
+
+    def _add_executed(self) -> None:
+        """Emit the calls of tools that the server ran, before what the model says of them."""
+        for part in self._executed.take() if self._executed is not None else ():
+            self.out.add_part(part)
 
     def _add_text_extra(self) -> None:
         """Add the collected citations and details to the text or thinking that ends here."""
         if self._annotations and self.out.is_open("text"):
             self.out.add_extra("text", NAME, self._annotations)
+            self.out.add_citations("text", read_citations(self._annotations))
             self._annotations = {}
         for key in [key for key in self._logprobs or () if self.out.is_open(key)]:
             self.out.add_logprobs(key, (self._logprobs or {}).pop(key))
@@ -341,6 +369,9 @@ class ChatDecoder:
         elif self._blank_fields and not self._has_thought and self._calls is not None:
             # Servers require empty thinking back, too, with the calls that followed it (2026-08).
             out.add_part(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))
+        if self._executed is not None:
+            out.close_others(None)
+            self._add_executed()
         for image in self._images:
             out.add_part(_image(image))
         if self._audio is not None:

@@ -30,6 +30,7 @@ from dragoman.wires.common.options import (
     why_not_strict,
 )
 from dragoman.wires.openai_chat.custom_tools import as_functions, custom_names
+from dragoman.wires.openai_chat.hosted_tools import hosted_encoder, search_options
 from dragoman.wires.openai_chat.messages import encode_messages
 from dragoman.wires.openai_chat.parts import encode_tool
 from dragoman.wires.openai_chat.plain import encode_plain
@@ -75,11 +76,15 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> J
     if not request.tools and request.tool_choice is None:
         return {}
     customs = custom_names(request.tools)
-    tools, choice = tools_and_choice(request, target, notes, lambda name: _named_choice(name, customs))
+    tools, choice = tools_and_choice(
+        request, target, notes, lambda name: _named_choice(name, customs), hosted_encoder(target)
+    )
+    options = search_options(request.tools, target)
     if not tools:
-        return {}
+        return options
     parallel = parallel_tool_calls(request, target, notes)
     return {
+        **options,
         "tools": [encode_tool(_with_valid_strict(tool, target, notes)) for tool in tools],
         **without_none({"tool_choice": choice, "parallel_tool_calls": parallel}),
     }

@@ -48,7 +48,7 @@ NO_REASONING = " "
 
 def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
     """All messages, in an order and with ids that the target accepts."""
-    history = repair(request, notes, system_turns=target.quirks.system_turns)
+    history = repair(request, notes, system_turns=target.quirks.system_turns, citations="none")
     turns = list(_with_images_in_user_turns(history.turns, notes))
     check_urls(turns, target)
     messages = _encode_system((*history.system, *_json_instructions(request, target, history, notes)))

@@ -8,8 +8,12 @@ import msgspec
 from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
+    AnyTool,
     Audio,
+    Citation,
     Document,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -24,6 +28,11 @@ from dragoman.types import (
 )
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.types.quick import new_call, new_text
+from dragoman.wires.common.citations import (
+    read_annotations,
+    read_search_results,
+    write_annotation,
+)
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -31,6 +40,7 @@ from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.raw_input import input_text
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_chat.custom_tools import decode_custom_tool
+from dragoman.wires.openai_chat.hosted_tools import decode_hosted_tool, write_executed
 from dragoman.wires.openai_chat.schema import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
@@ -235,6 +245,7 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     texts: list[Text] = []
     chunks: list[JsonObject] = []
     calls: list[JsonObject] = []
+    hosted: list[Part] = []
     for part in parts:
         match part:
             case Text() if not part.extra:
@@ -253,6 +264,8 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 calls.append(encode_call(part))
             case Image():
                 message.setdefault("images", []).append(encode_part(part))
+            case HostedCall() | HostedResult():
+                hosted.append(part)
             case Opaque() if is_message_field(part):
                 fields = part.data.items()
                 message.update({key: message.get(key, []) + v if is_list(v) else v for key, v in fields})
@@ -267,7 +280,7 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
         message["content"] = ""
     if calls:
         message["tool_calls"] = calls
-    return message
+    return {**message, **write_executed(hosted)} if hosted else message
 
 
 def is_message_field(part: Opaque) -> bool:
@@ -307,6 +320,29 @@ def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:
     return fields if any(fields.values()) else None
 
 
+def read_citations(fields: JsonObject) -> tuple[Citation, ...]:
+    """The citations of a text, from the fields beside it: annotations, or else search results, or else URLs."""
+    annotations = read_annotations(fields.get("annotations"))
+    return tuple(annotations or read_search_results(fields.get("search_results"), fields.get("citations")))
+
+
+def write_citations(texts: Iterable[Text], offset: int = 0) -> list[JsonObject]:
+    """The annotations of texts of another wire; `offset` is where the first one begins in the content."""
+    annotations: list[JsonObject] = []
+    for text in texts:
+        annotations += [_write_annotation(citation, text.text, offset) for citation in text.citations]
+        offset += len(text.text)
+    return annotations
+
+
+def _write_annotation(citation: Citation, text: str, offset: int) -> JsonObject:
+    flat = write_annotation(citation, text, offset=offset)
+    kind = flat.pop("type")
+    # Some servers have the words of the source, too.
+    quote = {"content": citation.cited_text} if citation.cited_text else {}
+    return {"type": kind, kind: {**flat, **quote}}
+
+
 def _request_extra(text: Text) -> JsonObject:
     extra = {key: value for key, value in wire_extra(text.extra, NAME).items() if key not in RESPONSE_ONLY}
     return make_extra(NAME, extra)
@@ -341,10 +377,10 @@ def _outer(extra: JsonObject) -> JsonObject:
     return {key: value for key, value in extra.items() if key != "function"}
 
 
-def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The inverse of `encode_tool`; tools that the server runs become `Opaque`."""
+def decode_tool(data: JsonObject, where: str) -> AnyTool:
+    """The inverse of `encode_tool`; a tool that the vocabulary does not have becomes `Opaque`."""
     if "function" not in data:
-        return decode_custom_tool(data, where) or Opaque(wire=NAME, data=data)
+        return decode_custom_tool(data, where) or decode_hosted_tool(data) or Opaque(wire=NAME, data=data)
     tool = decode_definition(data["function"], f"{where}.function")
     outer = {key: value for key, value in data.items() if key not in ("type", "function")}
     return msgspec.structs.replace(tool, extra=make_extra(NAME, {**outer, **wire_extra(tool.extra, NAME)}))

@@ -59,7 +59,7 @@ def encode_plain(request: Request, target: Target) -> JsonObject | None:
     for message in request.messages:
         part = message.parts[0] if len(message.parts) == 1 else None
         role = message.role
-        if role not in _ROLES or type(part) is not Text or part.extra or message.extra:
+        if role not in _ROLES or type(part) is not Text or part.extra or part.citations or message.extra:
             return None
         messages.append({"role": role, "content": part.text})
     body["messages"] = messages
@@ -98,7 +98,8 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
     if message is None or reason is None or type(message.content) is not str or not message.content:
         return None
     if (
-        message.tool_calls or message.annotations or message.refusal or message.images or message.audio
+        message.executed_tools or message.citations or message.tool_calls or message.annotations
+        or message.refusal or message.images or message.audio
         or message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details
         or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
         or choice.index or choice.error or chunk.error or chunk.object == "error"

@@ -118,6 +118,8 @@ class ChatMessage(msgspec.Struct, gc=False):
     tool_calls: list[JsonObject] | None = None
     function_call: JsonObject | None = None
     annotations: list[Any] | None = None
+    citations: list[Any] | None = None
+    executed_tools: list[Any] | None = None
     images: list[JsonObject] | None = None
     audio: JsonObject | None = None
 

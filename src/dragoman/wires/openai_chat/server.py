@@ -17,6 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
+    AnyTool,
     Choice,
     Document,
     Effort,
@@ -31,7 +32,6 @@ from dragoman.types import (
     Role,
     Text,
     Thinking,
-    Tool,
     ToolCall,
     ToolResult,
     Verbosity,
@@ -56,6 +56,12 @@ from dragoman.wires.common.request_body import (
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat.custom_tools import custom_names, restore
+from dragoman.wires.openai_chat.hosted_tools import (
+    EXECUTED,
+    OPTIONS_FIELD,
+    ExecutedTools,
+    decode_search_options,
+)
 from dragoman.wires.openai_chat.parts import (
     decode_call,
     decode_definition,
@@ -66,6 +72,7 @@ from dragoman.wires.openai_chat.parts import (
     decode_tool,
     encode_assistant,
     encode_part,
+    read_citations,
     reasoning_fields,
     write_choice_logprobs,
 )
@@ -255,6 +262,9 @@ def decode_any(http: HttpRequest) -> tuple[str, Request]:
     if not body.tools and is_list(functions := extra.get("functions")):
         tools, choice = _decode_functions(functions, extra.get(FUNCTION_CALL))
         covered.update((key, extra[key]) for key in ("functions", FUNCTION_CALL) if key in extra)
+    if OPTIONS_FIELD in extra and (search := decode_search_options(extra[OPTIONS_FIELD])):
+        covered[OPTIONS_FIELD] = extra[OPTIONS_FIELD]
+        tools = (*tools, *search)
     return body.model, make_request(
         BOUNDS,
         messages=messages,
@@ -305,6 +315,8 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
             continue
         if isinstance(message, ChatAssistantMessage):
             parts = _decode_assistant(message, where, calls)
+            if rest:
+                parts = [*_executed(rest.pop(EXECUTED, None)), *_with_citations(parts, rest)]
         else:
             parts = _decode_content(message, where)
         if role == "system" and not turns:
@@ -382,6 +394,26 @@ def _decode_assistant(message: ChatAssistantMessage, where: str, calls: _Calls) 
     return parts
 
 
+def _executed(entries: object) -> list[Part]:
+    """The calls of tools that a server ran."""
+    if not is_list(entries):
+        return []
+    executed = ExecutedTools()
+    executed.add(entries)
+    return [*executed.take()]
+
+
+def _with_citations(parts: list[Part], message: JsonObject) -> list[Part]:
+    """The parts; the last text has the citations that stand beside it."""
+    citations = read_citations(message) if "annotations" in message else ()
+    for i, part in reversed([*enumerate(parts)]) if citations else ():
+        if isinstance(part, Text):
+            # The annotations stay in the message for this wire, so the text must not be changed for it.
+            cited = msgspec.structs.replace(part, citations=citations, extra={NAME: {}, **part.extra})
+            return [*parts[:i], cited, *parts[i + 1 :]]
+    return parts
+
+
 def _decode_assistant_part(part: Part) -> Part:
     """Decode the parts that only assistant messages have: thinking and refusals."""
     match part:
@@ -418,12 +450,12 @@ def _split_error_parts(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...],
     return tuple(parts), False
 
 
-def _decode_tools(body: ChatRequest) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+def _decode_tools(body: ChatRequest) -> tuple[tuple[AnyTool, ...], str | None]:
     tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ()))
     return tools, _decode_choice(body.tool_choice)
 
 
-def _decode_functions(functions: list[Any], choice: object) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+def _decode_functions(functions: list[Any], choice: object) -> tuple[tuple[AnyTool, ...], str | None]:
     """The tools and the tool choice of the legacy form of the API."""
     tools = tuple(decode_definition(function, f"functions[{i}]") for i, function in enumerate(functions))
     return tools, _decode_choice({"function": choice} if is_object(choice) else str(choice))

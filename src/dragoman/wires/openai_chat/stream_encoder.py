@@ -11,6 +11,8 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pa
 from dragoman.types import (
     Choice,
     Finish,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Opaque,
@@ -28,6 +30,7 @@ from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.raw_input import CallWriter, input_text
 from dragoman.wires.openai_chat.custom_tools import custom_names, restore
+from dragoman.wires.openai_chat.hosted_tools import EXECUTED, ExecutedWriter
 from dragoman.wires.openai_chat.parts import (
     encode_assistant,
     encode_call,
@@ -35,6 +38,7 @@ from dragoman.wires.openai_chat.parts import (
     is_function_call,
     is_message_field,
     write_choice_logprobs,
+    write_citations,
 )
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
@@ -72,6 +76,9 @@ class ChatStreamEncoder:
         self._inputs: dict[int, CallWriter] = {}
         """The free text of calls of custom tools, by the index of their part."""
         self._streamed: set[int] = set()
+        self._executed: ExecutedWriter | None = None
+        self._length = 0
+        """Characters of the texts that have ended."""
         self._is_refused = False
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
@@ -132,6 +139,9 @@ class ChatStreamEncoder:
                 return self._chunk({"tool_calls": [call]})
             case Text() | Thinking():
                 return self._text_ended(event.index, part)
+            case HostedCall() | HostedResult():
+                self._executed = self._executed or ExecutedWriter()
+                return self._chunk({EXECUTED: [self._executed.write(part)]})
             case Image():
                 return self._chunk({"images": [encode_part(part)]})
             case _:
@@ -171,12 +181,21 @@ class ChatStreamEncoder:
             delta["reasoning_details"] = extra["details"]
         if "chunk" in extra:
             delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
-        if "annotations" in extra:
-            delta["annotations"] = extra["annotations"]
+        if annotations := extra.get("annotations") or self._annotations(part, extra):
+            delta["annotations"] = annotations
         more: dict[str, Any] = {key: extra[key] for key in CITATIONS if key in extra}
         if isinstance(part, Text) and part.logprobs:
             more["logprobs"] = write_choice_logprobs([part])
         return self._chunk(delta, **more) if delta or more else b""
+
+    def _annotations(self, part: Text | Thinking, extra: JsonObject) -> list[JsonObject]:
+        """The citations of a text of another wire."""
+        if not isinstance(part, Text):
+            return []
+        offset, self._length = self._length, self._length + len(part.text)
+        if not part.citations or not extra.keys().isdisjoint(CITATIONS):
+            return []
+        return write_citations([part], offset)
 
     def _finished(self, event: Finished) -> bytes:
         tokens = write_usage(event.usage)
@@ -206,11 +225,11 @@ class ChatStreamEncoder:
         return whole + self._chunk({}, finish, index, **encode_filters(choice.finish))
 
 
-def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | Opaque]:
+def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | HostedCall | HostedResult | Opaque]:
     """Whether responses can contain a part; other parts are dropped."""
     if isinstance(part, Opaque):
         return part.wire == NAME
-    return isinstance(part, Text | Thinking | ToolCall | Image)
+    return isinstance(part, Text | Thinking | ToolCall | Image | HostedCall | HostedResult)
 
 
 def _fields(event: PartStarted) -> tuple[str, ...]:
@@ -253,9 +272,13 @@ def encode_prompt_filters(finish: Finish) -> JsonObject:
 def text_extra(parts: Iterable[Part]) -> JsonObject:
     """The annotations and citations of texts, which are fields of the message or the body."""
     fields: JsonObject = {}
+    offset = 0
     for part in parts:
-        if not isinstance(part, Text) or not part.extra:
+        if not isinstance(part, Text):
             continue
+        if part.citations and not any(key in wire_extra(part.extra, NAME) for key in ("annotations", *CITATIONS)):
+            fields.setdefault("annotations", []).extend(write_citations([part], offset))
+        offset += len(part.text)
         extra = wire_extra(part.extra, NAME)
         if "annotations" in extra:
             fields.setdefault("annotations", []).extend(extra["annotations"])

@@ -7,6 +7,7 @@ from dragoman.wires.openai_responses.compaction import CompactServer, ResponsesC
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
 from dragoman.wires.openai_responses.encoder import encode_request, encode_tools
 from dragoman.wires.openai_responses.endpoints import ENDPOINTS
+from dragoman.wires.openai_responses.hosted_tools import encode_hosted_tool
 from dragoman.wires.openai_responses.messages import encode_result
 from dragoman.wires.openai_responses.previous_response import PreviousResponse
 from dragoman.wires.openai_responses.schema import NAME
@@ -21,6 +22,7 @@ WIRE = Wire(
         encode_request=encode_request,
         encode_tools=encode_tools,
         encode_result=encode_result,
+        hosted_tool=encode_hosted_tool,
         decoder=ResponsesDecoder,
     ),
     server=OpenAIResponsesServer(),

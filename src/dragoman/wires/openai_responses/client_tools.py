@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.types import (
+    AnyTool,
     Image,
     JsonObject,
     Message,
@@ -44,7 +45,7 @@ MAX_NAME = 64
 """Characters of a function's name at most providers."""
 _NOT_ALLOWED = r"[^A-Za-z0-9_-]"
 
-P = TypeVar("P", bound=Part | Tool)
+P = TypeVar("P", bound=Part | AnyTool)
 _TEXT: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer"}
 
@@ -310,8 +311,8 @@ def item_of_message(message: Message) -> JsonObject | None:
 
 def loaded_tools(
     messages: Iterable[Message],
-    offered: Sequence[Tool | Opaque],
-    decode_tools: Callable[[Any, str], list[Tool | Opaque]],
+    offered: Sequence[AnyTool],
+    decode_tools: Callable[[Any, str], list[AnyTool]],
 ) -> list[Tool]:
     """The tools that items of the input define, in order. The first definition of a tool stays."""
     known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
@@ -407,7 +408,7 @@ def _payload(call: ToolCall, kind: _Kind) -> object:
 class OfferedTools:
     """The tools that a client offered, by the names of their functions: calls go back in the client's form."""
 
-    def __init__(self, tools: Iterable[Tool | Opaque]) -> None:
+    def __init__(self, tools: Iterable[AnyTool]) -> None:
         self._forms: dict[str, dict[str, Any]] = {}
         for tool in tools:
             if isinstance(tool, Tool) and (own := client_tool(tool)):

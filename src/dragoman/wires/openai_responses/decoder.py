@@ -25,9 +25,11 @@ from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
 from dragoman.wires.common.prompt_size import note_cut_prompt
 from dragoman.wires.openai_responses.client_tools import decode_client_call, is_client_call
+from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     decode_image_call,
+    decode_other_item,
     decode_output_text,
     decode_reasoning,
     item_rest,
@@ -229,9 +231,12 @@ class ResponsesDecoder:
             self.out.add_part(decode_client_call(item))
         elif slot.type == "image_generation_call":
             self.out.add_part(decode_image_call(item))
+        elif (hosted := decode_hosted_item(item)) is not None:
+            for part in hosted:
+                self.out.add_part(part)
         else:
             self._asks_approval = self._asks_approval or slot.type == "mcp_approval_request"
-            self.out.add_part(Opaque(wire=NAME, data=item))
+            self.out.add_part(decode_other_item(item))
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
@@ -306,6 +311,7 @@ class ResponsesDecoder:
             if text.extra:
                 self.out.add_extra(key, NAME, text.extra[NAME])
             self.out.add_logprobs(key, text.logprobs)
+            self.out.add_citations(key, text.citations)
             self.out.close(key)
         if not texts:
             self.out.add_part(Text(text="", extra=text_extra(rest, {EMPTY_MESSAGE: True}, refused=False)))
@@ -327,6 +333,7 @@ class ResponsesDecoder:
             if text.extra:
                 key = (slot.number, indexes[min(place, len(indexes) - 1)])
                 self.out.add_extra(key, NAME, text.extra[NAME])
+                self.out.add_citations(key, text.citations)
         for index in indexes:
             self.out.close((slot.number, index))
         for part in parts:

@@ -32,6 +32,7 @@ from dragoman.wires.common.options import (
     why_not_strict,
 )
 from dragoman.wires.openai_responses.client_tools import as_functions, encode_definitions
+from dragoman.wires.openai_responses.hosted_tools import encode_hosted_tool
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.schema import (
@@ -82,7 +83,7 @@ def _object(value: object) -> JsonObject:
 
 
 def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    tools, choice = tools_and_choice(request, target, notes, _named_choice)
+    tools, choice = tools_and_choice(request, target, notes, _named_choice, encode_hosted_tool)
     parallel = parallel_tool_calls(request, target, notes)
     encoded = encode_definitions(tools, lambda tool: _encode_tool(tool, target, notes)) or None
     return without_none({"tools": encoded, "tool_choice": choice if encoded else None, "parallel_tool_calls": parallel})

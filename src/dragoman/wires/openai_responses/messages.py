@@ -27,7 +27,6 @@ from dragoman.wires.common.history import ERROR_PREFIX, History, cannot_send, ch
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.openai_responses.client_tools import encode_call, encode_client_output, item_of_message
-from dragoman.wires.openai_responses.compaction_item import is_own
 from dragoman.wires.openai_responses.parts import (
     by_item,
     encode_content,
@@ -47,7 +46,7 @@ _REPLAYED = ("id", "encrypted_content", "content")
 
 def encode_input(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
     """The instructions, and all items in an order and with ids that the target accepts."""
-    history = repair(_with_system_turns(request, target), notes)
+    history = repair(_with_system_turns(request, target), notes, citations="all")
     check_urls(history.turns, target)
     plain = [text.text for text in history.system if not wire_extra(text.extra, NAME)]
     items = [_system_item(text) for text in history.system if wire_extra(text.extra, NAME)]
@@ -161,7 +160,7 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
     items: list[JsonObject] = []
     for part in by_item(turn.parts):
         match part:
-            case [Text(text=text, extra=extra)] if not wire_extra(extra, NAME):
+            case [Text(text=text, extra=extra, citations=())] if not wire_extra(extra, NAME):
                 items.append({"type": "message", "role": "assistant", "content": text})
             case list():
                 items.append(encode_message(part))
@@ -176,10 +175,10 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
             case Image():
                 notes.add("changed", "image of the assistant", "moved to a user message")
                 items.append(_user([Text(text=MADE_BEFORE), part]))
-            case Opaque() if is_own(part.data):
-                notes.add("dropped", "compaction", "its content is not as this gateway wrote it; compact again")
             case Opaque():
                 items.append(part.data)
+            case (call, _):
+                raise cannot_send(call, NAME)  # `repair` made a block or a text of it
             case _:
                 raise cannot_send(part, NAME)
     return items

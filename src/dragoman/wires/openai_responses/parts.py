@@ -7,15 +7,32 @@ import msgspec
 
 from dragoman.events import parse_history_arguments
 from dragoman.schema.strict import is_strict
-from dragoman.types import Document, Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, is_list, is_object
+from dragoman.types import (
+    AnyTool,
+    Document,
+    HostedCall,
+    HostedResult,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    is_list,
+    is_object,
+)
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.types.quick import new_call, new_text
+from dragoman.wires.common.citations import read_annotations, write_annotation
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_responses.client_tools import call_extra, decode_client_tool, function_name
+from dragoman.wires.openai_responses.hosted_tools import decode_hosted_tool, joined_hosted
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_own_item_id
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
@@ -135,7 +152,12 @@ def decode_output_text(part: JsonObject, item: JsonObject) -> Text | Opaque:
         return Opaque(wire=NAME, data={"type": "message", "role": "assistant", **item, "content": [part]})
     rest = {key: value for key, value in _rest(part, "text", "refusal", "logprobs").items() if value not in ([], None)}
     logprobs = tuple(read_logprobs(part.get("logprobs")))
-    return new_text(text=text, extra=text_extra(item, rest, refused=kind == "refusal"), logprobs=logprobs)
+    return new_text(
+        text=text,
+        extra=text_extra(item, rest, refused=kind == "refusal"),
+        logprobs=logprobs,
+        citations=tuple(read_annotations(rest.get("annotations"))),
+    )
 
 
 def text_extra(item: JsonObject, rest: JsonObject, *, refused: bool) -> dict[str, JsonObject]:
@@ -156,7 +178,9 @@ def encode_output_text(text: Text, *, is_answer: bool = False) -> JsonObject:
     logprobs = (
         {"logprobs": write_logprobs(text.logprobs)} if text.logprobs and (is_answer or NAME in text.extra) else {}
     )
-    return {"type": "output_text", "text": text.text, **rest, **logprobs}
+    annotations = [write_annotation(citation, text.text) for citation in text.citations]
+    cited = {"annotations": annotations} if annotations else {}
+    return {"type": "output_text", "text": text.text, **cited, **rest, **logprobs}
 
 
 def encode_message(texts: list[Text], *, is_answer: bool = False) -> JsonObject:
@@ -179,10 +203,10 @@ def with_annotations(part: JsonObject) -> JsonObject:
     return {**part, "annotations": part.get("annotations", [])} if part["type"] == "output_text" else part
 
 
-def by_item(parts: Iterable[Part]) -> Iterator[list[Text] | Part]:
-    """Group consecutive texts of one message item in a list; other parts stay alone."""
+def by_item(parts: Iterable[Part]) -> Iterator[list[Text] | Part | tuple[HostedCall, HostedResult | None]]:
+    """Group consecutive texts of one message item in a list, and calls with their results; other parts stay alone."""
     texts: list[Text] = []
-    for part in parts:
+    for part in joined_hosted(parts):
         if texts and not (isinstance(part, Text) and item_of(part) == item_of(texts[0])):
             yield texts
             texts = []
@@ -279,6 +303,11 @@ def decode_image_call(item: JsonObject) -> Image | Opaque:
         return Opaque(wire=NAME, data=item)
 
 
+def decode_other_item(item: JsonObject) -> Opaque:
+    """An item that the vocabulary does not have. The list of tools of an MCP server is only known to save time."""
+    return Opaque(wire=NAME, data=item, is_optional=type_of(item) in ("mcp_list_tools", "compaction_trigger"))
+
+
 # Tools ----------------------------------------------------------------------------------------------------------------
 
 
@@ -300,14 +329,15 @@ def encode_tool(tool: Tool | Opaque) -> JsonObject:
     return without_none({**fields, **extra})
 
 
-def decode_tools(data: object, where: str) -> list[Tool | Opaque]:
-    """The inverse of `encode_tools`; tools that the provider runs become `Opaque`."""
-    tools: list[Tool | Opaque] = []
+def decode_tools(data: object, where: str) -> list[AnyTool]:
+    """The inverse of `encode_tools`; a tool of the provider that the vocabulary does not have becomes `Opaque`."""
+    tools: list[AnyTool] = []
     for i, tool in enumerate(data if is_list(data) else ()):
         place = f"{where}[{i}]"
         if not is_object(tool):
             raise invalid_field(place, "must be an object")
-        tools += decode_client_tool(tool, place, decode_tool) or [decode_tool(tool, place)]
+        hosted = decode_hosted_tool(tool)
+        tools += [hosted] if hosted else decode_client_tool(tool, place, decode_tool) or [decode_tool(tool, place)]
     return tools
 
 

@@ -12,6 +12,8 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Effort,
+    HostedCall,
+    HostedResult,
     Image,
     JsonObject,
     Message,
@@ -55,12 +57,14 @@ from dragoman.wires.openai_responses.client_tools import (
     loaded_tools,
     tools_message,
 )
-from dragoman.wires.openai_responses.compaction_item import read_summary
+from dragoman.wires.openai_responses.compaction_item import is_own, read_summary
+from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item, encode_hosted_call
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     decode_call,
     decode_content,
     decode_image_call,
+    decode_other_item,
     decode_output_text,
     decode_reasoning,
     decode_tools,
@@ -166,7 +170,13 @@ class OpenAIResponsesServer:
         return HttpResponse(body=encode_json(body | encode_not_stored(response.notices)))
 
     def supports_part(self, part: Part, /) -> bool:
-        return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
+        match part:
+            case Opaque():
+                return part.wire == NAME
+            case HostedCall():
+                return encode_hosted_call(part, None) is not None
+            case _:
+                return isinstance(part, Text | Thinking | ToolCall | Image | HostedResult)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
         body = encode_json({"error": encode_openai_error(error)})
@@ -222,8 +232,12 @@ class _Conversation:
             self._append("assistant", decode_image_call(item))
         elif (summary := read_summary(item)) is not None:
             self._append("user", new_text(text=summary))
+        elif is_own(item):
+            raise invalid_field(where, "is not as this gateway wrote it; compact the conversation again")
+        elif (hosted := decode_hosted_item(item)) is not None:
+            self._append("assistant", *hosted)
         else:
-            self._append("assistant", Opaque(wire=NAME, data=item))
+            self._append("assistant", decode_other_item(item))
 
     def _add_call(self, call: ToolCall) -> None:
         self._names[call.id] = call.name

@@ -10,7 +10,20 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Started
-from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
+from dragoman.types import (
+    Finish,
+    HostedCall,
+    HostedResult,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    is_list,
+)
 from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
@@ -19,6 +32,7 @@ from dragoman.wires.common.notices import encode_not_stored
 from dragoman.wires.common.options import tier_word
 from dragoman.wires.common.raw_input import CallWriter
 from dragoman.wires.openai_responses.client_tools import CLIENT_CALLS, NO_TOOLS, OfferedTools, encode_call
+from dragoman.wires.openai_responses.hosted_tools import encode_hosted_call
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     by_item,
@@ -115,6 +129,9 @@ def encode_output(parts: tuple[Part, ...], response_id: str | None, tools: Offer
         if isinstance(part, Opaque):
             output += [part.data] if part.wire == NAME else []
             continue
+        if isinstance(part, tuple):
+            output += [item] if (item := encode_hosted_call(*part)) else []
+            continue
         item = encode_message(part, is_answer=True) if isinstance(part, list) else _encode_item(part, tools)
         if item is not None:
             output.append(_complete(item, response_id, len(output)))
@@ -188,6 +205,7 @@ class ResponsesStreamEncoder:
         self._parts: dict[int, _Part] = {}
         self._output: dict[int, JsonObject] = {}
         self._message: _Item | None = None
+        self._hosted: HostedCall | None = None
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
@@ -204,7 +222,7 @@ class ResponsesStreamEncoder:
                 snapshot = encode_response(event, self._echo, status="in_progress", output=[])
                 return self._event("created", response=snapshot) + self._event("in_progress", response=snapshot)
             case Finished():
-                return self._end_message() + self._finished(event)
+                return self._end_hosted() + self._end_message() + self._finished(event)
             case DragomanError():
                 # The SDKs raise only for an `error` object; their event type has the same fields without it (2026-11).
                 error = encode_openai_error(event)
@@ -237,6 +255,10 @@ class ResponsesStreamEncoder:
         return self._event("output_item.done", output_index=index, item=item)
 
     def _part_started(self, event: PartStarted) -> bytes:
+        before = self._end_hosted() if event.kind != "hosted_result" else b""
+        return before + self._start_part(event)
+
+    def _start_part(self, event: PartStarted) -> bytes:
         extra = wire_extra(event.extra, NAME)
         match event.kind:
             case "text":
@@ -248,6 +270,15 @@ class ResponsesStreamEncoder:
             case _:
                 return self._end_message()
 
+    def _end_hosted(self, result: HostedResult | None = None) -> bytes:
+        """The item of a call of a tool that the provider ran, which waits for its result."""
+        call, self._hosted = self._hosted, None
+        if call is None:
+            return b""
+        is_answer = result is not None and result.id == call.id
+        item = encode_hosted_call(call, result if is_answer else None)
+        return b"" if item is None else self._whole_item(item)
+
     def _part_ended(self, index: int, part: Part) -> bytes:
         match part:
             case Text():
@@ -256,6 +287,11 @@ class ResponsesStreamEncoder:
                 return self._thinking_ended(self._parts[index], part)
             case ToolCall():
                 return self._call(index, self._tools.restore(part))
+            case HostedCall():
+                self._hosted = part
+                return b""
+            case HostedResult():
+                return self._end_hosted(part)
             case Opaque():
                 return self._whole_item(part.data) if part.wire == NAME else b""
             case _:
