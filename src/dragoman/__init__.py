@@ -117,6 +117,7 @@ if TYPE_CHECKING:
     from dragoman.agents.compaction import compact
     from dragoman.agents.events import Result, Step, StepFinished, StepStarted
     from dragoman.api import (
+        abatch,
         acount_tokens,
         aembed,
         aextract,
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
         arerank,
         astream,
         astream_extract,
+        batch,
         count_tokens,
         default_registry,
         embed,
@@ -310,6 +312,7 @@ __all__ = [
     "WebFetch",
     "WebSearch",
     "WireError",
+    "abatch",
     "acount_tokens",
     "aembed",
     "aextract",
@@ -320,6 +323,7 @@ __all__ = [
     "assistant",
     "astream",
     "astream_extract",
+    "batch",
     "compact",
     "count_tokens",
     "default_registry",
@@ -367,8 +371,9 @@ _LAZY = {
     "registry": "Registry",
     "engine.probe": "Finding Findings",
     "targets.providers": "Provider",
-    "api": "acount_tokens aembed aextract agenerate alist_models aprobe arerank astream astream_extract count_tokens "
-    "default_registry embed explain extract generate list_models model probe rerank stream stream_extract",
+    "api": "abatch acount_tokens aembed aextract agenerate alist_models aprobe arerank astream "
+    "astream_extract batch count_tokens default_registry embed explain extract generate list_models "
+    "model probe rerank stream stream_extract",
     "tools.skills": "Skill",
     "agents.events": "Result Step StepFinished StepStarted",
     "tools.events": "HookFailed ToolFinished ToolStarted",

@@ -4,8 +4,9 @@ Each one is the method of `Model` of the same name, for a spec in the default re
 for many calls with the same options, use `Registry.model` or `dragoman.model`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
 from dragoman.engine.call_options import CallOptions
@@ -19,7 +20,7 @@ from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
 from dragoman.registry import Registry
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.specs import Spec
-from dragoman.types import Embeddings, ModelInfo, Ranking, Response, TokenCount
+from dragoman.types import Embeddings, JsonObject, ModelInfo, Ranking, Response, TokenCount
 
 T = TypeVar("T")
 
@@ -301,6 +302,47 @@ async def arerank(
     """
     with short_traceback:
         return await _model(model, **options).arerank(query, documents, top=top)
+
+
+def batch(
+    model: Spec,
+    rows: Iterable[str | Mapping[str, Any]],
+    *,
+    journal: str | Path | None = None,
+    poll: float | None = None,
+    fallback: bool = True,
+    concurrency: int = 8,
+    **options: Unpack[CallOptions],
+) -> list[JsonObject]:
+    """Answer many prompts or rows as a batch of the provider, at half the price; one by one if it has no batches.
+
+    >>> [row["text"] for row in batch("demo/any", ["Is it so?"])]
+    ['You said “Is it so?”, which is 3 words.']
+    """
+    with short_traceback:
+        chosen = _model(model, **options)
+        return chosen.batch(rows, journal=journal, poll=poll, fallback=fallback, concurrency=concurrency)
+
+
+async def abatch(
+    model: Spec,
+    rows: Iterable[str | Mapping[str, Any]],
+    *,
+    journal: str | Path | None = None,
+    poll: float | None = None,
+    fallback: bool = True,
+    concurrency: int = 8,
+    **options: Unpack[CallOptions],
+) -> list[JsonObject]:
+    """As `batch`, async.
+
+    >>> import asyncio
+    >>> asyncio.run(abatch("demo/any", [{"id": "a", "prompt": "Is it so?"}]))[0]["id"]
+    'a'
+    """
+    with short_traceback:
+        chosen = _model(model, **options)
+        return await chosen.abatch(rows, journal=journal, poll=poll, fallback=fallback, concurrency=concurrency)
 
 
 def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:

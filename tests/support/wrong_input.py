@@ -265,6 +265,10 @@ RIGHT: dict[str, Any] = {
     "tape": Tape(),
     "simulator": OllamaSimulator(),
     "capabilities": Capabilities(),
+    "score": 0.5,
+    "query": "ships",
+    "documents": ["a harbour"],
+    "rows": ["hi"],
 }
 """By parameter: a right value."""
 RIGHT_FOR: dict[str, dict[str, Any]] = {

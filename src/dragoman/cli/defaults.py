@@ -5,12 +5,11 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from dragoman.cli.input_files import decode_json, errors_in, read_bytes
+from dragoman.cli.input_files import errors_in, read_bytes
 from dragoman.cli.terminal import decode_argument
 from dragoman.engine.call_options import CallOptions
-from dragoman.errors import InvalidRequest, OutputError
+from dragoman.errors import InvalidRequest
+from dragoman.io.json_input import decode_json
 from dragoman.registry import Registry
 from dragoman.targets.provider import Provider
 from dragoman.types import JsonObject, is_object
@@ -156,24 +155,3 @@ def read_schema(path: str, /) -> JsonObject:
             raise InvalidRequest("a JSON Schema must be an object")
         validate(None, schema)
     return schema
-
-
-def check_answer(text: str, schema: JsonObject | None, /) -> Any:
-    """The JSON value of an answer; OutputError if it does not match the schema, None without a schema.
-
-    >>> check_answer('{"a": 1}', {"properties": {"a": {"type": "integer"}}})
-    {'a': 1}
-    """
-    if schema is None:
-        return None
-    from dragoman.schema.find_json import find_json
-    from dragoman.schema.validate import validate
-
-    try:
-        value = find_json(text)[0]
-        reasons = validate(value, schema)
-    except (msgspec.DecodeError, RecursionError) as error:
-        value, reasons = None, (f"$: not JSON: {error}",)
-    if reasons:
-        raise OutputError(f"the answer does not match its schema: {'; '.join(reasons)}", text=text, reasons=reasons)
-    return value

@@ -283,6 +283,16 @@ def _batch(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--retry-errors", action="store_true", help="retry the error rows of the output")
     parser.add_argument("--keep-going", action="store_true", help="continue after many consecutive failures")
+    parser.add_argument(
+        "--provider-batch", action="store_true", help="send the rows as batches of their provider, at half the price"
+    )
+    parser.add_argument(
+        "--poll", type=_seconds, metavar="S", help="seconds between two looks at a provider's batch (default: 2 to 60)"
+    )
+    parser.add_argument(
+        "--no-fallback", action="store_true", help="rows that the provider's batch did not answer become error rows"
+    )
+    parser.add_argument("--cancel", action="store_true", help="cancel the provider's batches, and write their answers")
     parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="use all machines of a Ray cluster")
     parser.add_argument("-q", "--quiet", action="store_true", help="write only errors to stderr")
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from dragoman.cli import terminal
 from dragoman.cli.commands.chat import OutputLevel, answer
-from dragoman.cli.defaults import check_answer
-from dragoman.cli.input_files import strip_bom
 from dragoman.cli.translation import load_strict
 from dragoman.engine.call_options import CallOptions
 from dragoman.errors import DragomanError, SetupError
+from dragoman.io.json_input import strip_bom
 from dragoman.models import Model
 from dragoman.registry import Registry
+from dragoman.schema.check_answer import check_answer
 from dragoman.types import Message, Part, Request, dump, user
 
 PROMPT = "> "

@@ -10,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.cli.input_files import decode_json, json_errors, reject_unknown_fields
 from dragoman.errors import DragomanError, InvalidRequest, Truncated
 from dragoman.events import Event, Finished, fold
 from dragoman.http import Head, HttpRequest
+from dragoman.io.json_input import decode_json, json_errors, reject_unknown_fields
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import Finish, JsonObject, Notice, Request, Response, dump, is_object

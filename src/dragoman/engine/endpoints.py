@@ -35,7 +35,7 @@ def list_models(target: Target, options: ChainOptions, /) -> Plan[tuple[ModelInf
     endpoints = wires.get(target.wire).endpoints
     models: list[ModelInfo] = []
     http: HttpRequest | None = endpoints.encode_models(target)
-    deadline = yield from _deadline(options)
+    deadline = yield from endpoint_deadline(options)
     for _ in range(MAX_PAGES):
         if http is None:
             break
@@ -47,7 +47,7 @@ def list_models(target: Target, options: ChainOptions, /) -> Plan[tuple[ModelInf
         def decode(body: bytes, page: HttpRequest = page) -> tuple[tuple[ModelInfo, ...], HttpRequest | None]:
             return endpoints.decode_models(body), endpoints.next_page(page, body)
 
-        new, http = yield from _send(encode, decode, target, options, deadline)
+        new, http = yield from send_endpoint(encode, decode, target, options, deadline)
         models += new
         if not new or http == page:
             break
@@ -57,7 +57,7 @@ def list_models(target: Target, options: ChainOptions, /) -> Plan[tuple[ModelInf
 def count_tokens(request: Request, target: Target, options: ChainOptions, /) -> Plan[int]:
     """The number of tokens of a request, as the provider counts them."""
     endpoints = wires.get(target.wire).endpoints
-    deadline = yield from _deadline(options)
+    deadline = yield from endpoint_deadline(options)
     call = CallContext(deadline=deadline, fetch_images=options.fetch_images)
     with annotate_errors(target):
         check_key(target)
@@ -70,7 +70,7 @@ def count_tokens(request: Request, target: Target, options: ChainOptions, /) -> 
                 raise
             call = replace(call, degrade_tool_media=True)
             http = yield from encode_with_media(planned, target, call, endpoints.encode_tokens)
-    return (yield from _send(lambda: http, endpoints.decode_tokens, target, options, deadline))
+    return (yield from send_endpoint(lambda: http, endpoints.decode_tokens, target, options, deadline))
 
 
 def count_or_estimate(request: Request, target: Target, options: ChainOptions, /) -> Plan[TokenCount]:
@@ -95,7 +95,7 @@ def embed(
     if not texts:
         raise InvalidRequest("texts must have at least one text, got none", param="texts")
     endpoints = wires.get(target.wire).endpoints
-    deadline = yield from _deadline(options)
+    deadline = yield from endpoint_deadline(options)
     vectors: list[tuple[float, ...]] = []
     counts: list[int | None] = []
     size = endpoints.batch_size(target)
@@ -105,7 +105,7 @@ def embed(
         def encode(batch: Sequence[Embeddable] = batch) -> HttpRequest:
             return endpoints.encode_embeddings(batch, dimensions, target)
 
-        embeddings = yield from _send(
+        embeddings = yield from send_endpoint(
             encode, lambda body: endpoints.decode_embeddings(body, target), target, options, deadline
         )
         if len(embeddings.vectors) != len(batch):
@@ -124,30 +124,32 @@ def rerank(
     if not documents:
         raise InvalidRequest("documents must have at least one text, got none", param="documents")
     endpoints = wires.get(target.wire).endpoints
-    deadline = yield from _deadline(options)
+    deadline = yield from endpoint_deadline(options)
 
     def encode() -> HttpRequest:
         return endpoints.encode_rerank(query, documents, top, target)
 
-    ranking = yield from _send(encode, endpoints.decode_rerank, target, options, deadline)
+    ranking = yield from send_endpoint(encode, endpoints.decode_rerank, target, options, deadline)
     if any(document.index >= len(documents) for document in ranking.documents):
         raise Malformed(f"{target.name}: the ranking has an index beyond the {len(documents)} documents")
     # Some servers ignore the number.
     return replace(ranking, documents=ranking.documents[:top], target=target.name)
 
 
-def _deadline(options: ChainOptions) -> Plan[float | None]:
+def endpoint_deadline(options: ChainOptions, /) -> Plan[float | None]:
+    """When a call of an endpoint must have ended."""
     now: float = yield Now()
     total = options.timeouts.total
     return None if total is None else now + total
 
 
-def _send(
+def send_endpoint(
     encode: Callable[[], HttpRequest],
     decode: Callable[[bytes], T],
     target: Target,
     options: ChainOptions,
     deadline: float | None,
+    /,
 ) -> Plan[T]:
     """Send one request and decode its answer; retry after errors that may pass."""
     retries = 0

@@ -92,7 +92,7 @@ _RECORDS = (
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
         capabilities=_OPENAI,
-        quirks=replace(_OPENAI_CALL_IDS, system_turns=True, caching="key"),
+        quirks=replace(_OPENAI_CALL_IDS, system_turns=True, caching="key", batches="files"),
     ),
     Provider(
         name="openai-responses",
@@ -103,7 +103,7 @@ _RECORDS = (
         capabilities=replace(
             _OPENAI, audio=False, document_urls=True, allowed_document_types=("application/*", "text/*")
         ),
-        quirks=Quirks(system_turns=True, caching="key"),
+        quirks=Quirks(system_turns=True, caching="key", batches="files"),
         family="openai",
     ),
     Provider(
@@ -127,7 +127,7 @@ _RECORDS = (
             max_document_bytes=24_000_000,
             audio=False,
         ),
-        quirks=Quirks(recursive_schemas=False),
+        quirks=Quirks(recursive_schemas=False, batches="inline"),
     ),
     Provider(
         name="google",
@@ -146,7 +146,7 @@ _RECORDS = (
             video=True,
             video_urls=True,
         ),
-        quirks=Quirks(empty_prompt=True),
+        quirks=Quirks(empty_prompt=True, batches="inline"),
     ),
     _ollama("ollama", "http://localhost:11434", base_url_names=("OLLAMA_HOST",), key_names=("OLLAMA_API_KEY",)),
     _ollama(
@@ -177,6 +177,7 @@ _RECORDS = (
             think_tags=True,
             # Of the gpt-oss models; the compound models have them without a request.
             hosted_tools=("web_search=browser_search", "code_execution=code_interpreter"),
+            batches="files",
             unsupported=(
                 "frequency_penalty",
                 "presence_penalty",
@@ -227,6 +228,7 @@ _RECORDS = (
             call_id="[A-Za-z0-9]{9}",
             call_id_length=9,
             embeddings="output_dimension",
+            batches="jobs",
             efforts=("none", "high"),
             unsupported=("logit_bias", "verbosity"),
             user_after_tool=False,

@@ -155,6 +155,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     embeddings: Literal["texts", "output_dimension", "int8"] | None = None
     """The form of an embeddings request: None is the wire's own, `texts` Cohere's, `output_dimension` a name for
     `dimensions`, `int8` vectors of bytes as base64."""
+    batches: Literal["files", "jobs", "inline"] | None = None
+    """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google; None if not."""
     rerank: str | None = None
     """The path that ranks documents, on the wire `openai_chat`; None if there is none."""
     result_media: bool = False

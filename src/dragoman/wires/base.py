@@ -17,7 +17,7 @@ A folder `wires/<name>/` holds one wire: `encoder` and `decoder` are its client 
 server half, `messages` and `parts` convert messages for both, `schema` has the types of the protocol's JSON.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -37,6 +37,7 @@ from dragoman.types import (
     Text,
     ToolResult,
 )
+from dragoman.wires.common.batches import Batches
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, StoredChats, StoredConversations
@@ -253,6 +254,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The same, and stored responses, for clients of the gateway."""
     stored_conversations: StoredConversations | None = None
     """How requests continue from a stored response; None if the protocol has no stored responses."""
+    batches: Mapping[str, Batches] = {}
+    """How providers run batches, by the value of their quirk `batches`."""
     stored_chats: StoredChats | None = None
     """How requests ask for a stored chat; None if the protocol has none."""
     compaction: CompactionHooks | None = None

@@ -21,7 +21,7 @@ CHAT = StoredChat(
     messages=[{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": []}],
     metadata={"k": "v"},
 )
-MESSAGES = [
+MESSAGES: list[dict[str, Any]] = [
     {"role": "user", "content": "a", "id": "c-0"},
     {"role": "assistant", "content": None, "tool_calls": [], "id": "c-1"},
 ]

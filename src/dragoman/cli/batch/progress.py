@@ -21,6 +21,7 @@ class Progress:
         self._errors = 0
         self._began = time.monotonic()
         self._drawn = 0.0
+        self._status = ""
         self._is_visible = is_visible and sys.stderr.isatty()
 
     def tick(self, *, is_error: bool) -> None:
@@ -31,6 +32,12 @@ class Progress:
         if self._is_visible and (now - self._drawn >= REDRAW_INTERVAL or self._done == self._total):
             self._drawn = now
             self._draw(now)
+
+    def set_status(self, text: str) -> None:
+        """Show what the batch waits for."""
+        self._status = text
+        if self._is_visible:
+            self._draw(time.monotonic())
 
     def close(self) -> None:
         """Draw the bar a last time and start a new line."""
@@ -46,5 +53,6 @@ class Progress:
         errors = f" · {plural(self._errors, 'error')}" if self._errors else ""
         blocks = "█" * full + "░" * (WIDTH - full)
         counts = f"{self._done}/{self._total} · {rate:.0f}/s · {seconds // 60}:{seconds % 60:02d} left{errors}"
+        counts += f" · {self._status}" if self._status else ""
         sys.stderr.write(f"\r\x1b[K{blocks} {share:4.0%} · {counts}")
         sys.stderr.flush()

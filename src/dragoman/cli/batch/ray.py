@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.cli.batch.worker import BatchSettings, BatchWorker, RowOutcome
 from dragoman.errors import SetupError
+from dragoman.io.batch.worker import BatchSettings, BatchWorker, RowOutcome
 from dragoman.targets.providers import PROVIDERS
 
 MAX_RESTARTS = 3

@@ -12,12 +12,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.cli.batch.journal import Journal, StdoutOutput, digest
 from dragoman.cli.batch.progress import Progress
-from dragoman.cli.batch.rows import read_mark, read_row
-from dragoman.cli.batch.worker import RowOutcome
 from dragoman.cli.terminal import plural
 from dragoman.errors import SetupError
+from dragoman.io.batch.journal import Journal, StdoutOutput, digest
+from dragoman.io.batch.rows import read_mark, read_row
+from dragoman.io.batch.worker import RowOutcome
 
 SendRow: TypeAlias = Callable[[bytes], Awaitable[RowOutcome]]
 Output: TypeAlias = Journal | StdoutOutput
@@ -116,12 +116,7 @@ async def send_all(
             outcome = await send(line)
             if outcome.stop is not None:
                 raise SetupError(f"stopped: {outcome.stop}; run it again to continue, or use --keep-going")
-            output.add(outcome.line)
-            summary.answered += not outcome.is_error
-            summary.errors += outcome.is_error
-            summary.input_tokens += outcome.input
-            summary.output_tokens += outcome.output
-            progress.tick(is_error=outcome.is_error)
+            record_outcome(outcome, output=output, summary=summary, progress=progress)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -129,6 +124,16 @@ async def send_all(
                 group.create_task(work())
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
+
+
+def record_outcome(outcome: RowOutcome, /, *, output: Output, summary: BatchSummary, progress: Progress) -> None:
+    """Write the result of a row, and count it."""
+    output.add(outcome.line)
+    summary.answered += not outcome.is_error
+    summary.errors += outcome.is_error
+    summary.input_tokens += outcome.input
+    summary.output_tokens += outcome.output
+    progress.tick(is_error=outcome.is_error)
 
 
 class _Pacer:

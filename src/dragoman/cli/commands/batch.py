@@ -6,17 +6,26 @@ import sys
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from dragoman.cli import terminal
-from dragoman.cli.batch.journal import Journal, StdoutOutput
 from dragoman.cli.batch.progress import Progress
-from dragoman.cli.batch.run import Output, SendRow, count_rows, first_row_without_model, remaining_rows, send_all
-from dragoman.cli.batch.worker import BatchSettings, BatchWorker
+from dragoman.cli.batch.run import (
+    BatchSummary,
+    Output,
+    SendRow,
+    count_rows,
+    first_row_without_model,
+    record_outcome,
+    remaining_rows,
+    send_all,
+)
 from dragoman.cli.defaults import (
     HOW_TO_SET_A_KEY,
     call_options,
@@ -28,6 +37,10 @@ from dragoman.cli.defaults import (
 from dragoman.cli.input_files import STDIN
 from dragoman.cli.parser import UsageError
 from dragoman.errors import SetupError
+from dragoman.io.batch.jobs import JobJournal
+from dragoman.io.batch.journal import Journal, StdoutOutput
+from dragoman.io.batch.provider import BatchOptions, ProviderBatch
+from dragoman.io.batch.worker import BatchSettings, BatchWorker
 from dragoman.registry import Registry
 
 STDOUT = "-"
@@ -42,16 +55,7 @@ def run(arguments: Namespace, /) -> int:
         summary = count_rows(source, output)
         progress = Progress(summary.rows, summary.already_done, is_visible=not arguments.quiet)
         began = time.monotonic()
-        send, close = _open_workers(arguments, settings)
-        work = send_all(
-            remaining_rows(source, output),
-            send,
-            output,
-            summary,
-            progress,
-            concurrency=arguments.concurrency,
-            rate=arguments.rate,
-        )
+        work, close = _work(arguments, settings, source, output, summary, progress)
         try:
             asyncio.run(work)
         except KeyboardInterrupt:
@@ -124,6 +128,63 @@ def _settings(arguments: Namespace, registry: Registry) -> BatchSettings:
         concurrency=arguments.concurrency,
         keep_going=arguments.keep_going,
     )
+
+
+def _work(
+    arguments: Namespace,
+    settings: BatchSettings,
+    source: Path,
+    output: Output,
+    summary: BatchSummary,
+    progress: Progress,
+) -> tuple[Coroutine[Any, Any, None], Callable[[], None]]:
+    """What answers the rows, and a function that closes what it uses."""
+    if arguments.provider_batch or arguments.cancel:
+        return _run_provider_batch(arguments, settings, source, output, summary, progress), lambda: None
+    if arguments.output != STDOUT and JobJournal(Path(arguments.output)).open_jobs():
+        raise UsageError(
+            f"rows of {arguments.output} are in batches of a provider; add --provider-batch to continue, or --cancel"
+        )
+    send, close = _open_workers(arguments, settings)
+    work = send_all(
+        remaining_rows(source, output),
+        send,
+        output,
+        summary,
+        progress,
+        concurrency=arguments.concurrency,
+        rate=arguments.rate,
+    )
+    return work, close
+
+
+async def _run_provider_batch(
+    arguments: Namespace,
+    settings: BatchSettings,
+    source: Path,
+    output: Output,
+    summary: BatchSummary,
+    progress: Progress,
+) -> None:
+    if arguments.ray is not None:
+        raise UsageError("--provider-batch must be left out with --ray: the provider runs the rows")
+    journal = JobJournal(None if arguments.output == STDOUT else Path(arguments.output))
+
+    def note(text: str) -> None:
+        if not arguments.quiet:
+            terminal.note(text, style="yellow")
+
+    options = BatchOptions(
+        concurrency=arguments.concurrency,
+        poll=arguments.poll,
+        fallback=not arguments.no_fallback,
+        note=note,
+        status=progress.set_status,
+    )
+    emit = partial(record_outcome, output=output, summary=summary, progress=progress)
+    batch = ProviderBatch(BatchWorker(settings), journal, emit, options)
+    run = batch.cancel if arguments.cancel else batch.run
+    await run(lambda: remaining_rows(source, output))
 
 
 def _open_workers(arguments: Namespace, settings: BatchSettings) -> tuple[SendRow, Callable[[], None]]:

@@ -12,13 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.cli import terminal
-from dragoman.cli.defaults import DEMO, HOW_TO_SET_A_KEY, call_options, check_answer, named_spec, open_registry
+from dragoman.cli.defaults import DEMO, HOW_TO_SET_A_KEY, call_options, named_spec, open_registry
 from dragoman.cli.parser import UsageError
 from dragoman.engine.call_options import CallOptions
 from dragoman.errors import DragomanError, InvalidRequest, Unsupported
 from dragoman.events import Restarted
 from dragoman.media.fit_request import check_readable
 from dragoman.models import Model
+from dragoman.schema.check_answer import check_answer
 from dragoman.streaming import TextDelta, ThinkingDelta
 from dragoman.tools.events import ToolFinished
 from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user

@@ -1,5 +1,6 @@
 """Anthropic's Messages API, as a client and as a server."""
 
+from dragoman.wires.anthropic.batches import MessageBatches
 from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
@@ -30,5 +31,6 @@ WIRE = Wire(
     server=AnthropicServer(),
     other_servers=(InvokeServer(),),
     endpoints=ENDPOINTS,
+    batches={"inline": MessageBatches()},
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -2,6 +2,7 @@
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.google.batches import InlineBatches
 from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
 from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google.endpoints import ENDPOINTS
@@ -23,5 +24,6 @@ WIRE = Wire(
     ),
     server=GeminiServer(),
     endpoints=ENDPOINTS,
+    batches={"inline": InlineBatches()},
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -2,6 +2,7 @@
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
 from dragoman.wires.openai_chat.decoder import ChatDecoder
 from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
@@ -28,6 +29,7 @@ WIRE = Wire(
     server=OpenAIChatServer(),
     other_servers=(OpenAICompletionsServer(),),
     endpoints=ENDPOINTS,
+    batches={"files": FileBatches(), "jobs": JobBatches()},
     server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS),
     stored_chats=StoredChatCompletions(),
 )

@@ -2,6 +2,7 @@
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.openai_batches import FileBatches
 from dragoman.wires.openai_responses.background import ResponsesBackground
 from dragoman.wires.openai_responses.compaction import CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
@@ -27,6 +28,7 @@ WIRE = Wire(
     ),
     server=OpenAIResponsesServer(),
     endpoints=ENDPOINTS,
+    batches={"files": FileBatches()},
     server_endpoints=SERVER_ENDPOINTS,
     stored_conversations=PreviousResponse(),
     other_servers=(CompactServer(),),

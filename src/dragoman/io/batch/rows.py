@@ -13,9 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.cli.input_files import decode_json, json_errors, reject_unknown_fields, strip_bom
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.http import HttpRequest
+from dragoman.io.json_input import decode_json, json_errors, reject_unknown_fields, strip_bom
 from dragoman.types import JsonObject, Request, Response, dump, is_list, is_object, user
 from dragoman.wires.base import Wire
 from dragoman.wires.common.error_record import dump_error

@@ -16,8 +16,8 @@ from typing import Self
 
 import msgspec
 
-from dragoman.cli.batch.rows import Id, read_output_mark
 from dragoman.errors import SetupError
+from dragoman.io.batch.rows import Id, read_output_mark
 
 FSYNC_INTERVAL = 1.0
 """Seconds of work that a power failure may lose. A killed process loses nothing."""
@@ -92,6 +92,10 @@ class Journal:
     def has(self, id: Id, /) -> bool:
         """Whether the file had this row when it was opened."""
         return digest(id) in self._done
+
+    def rows(self) -> Iterator[bytes]:
+        """The rows of the file."""
+        return (line for _, line in self._lines())
 
     def add(self, line: bytes, /) -> None:
         """Append one row."""

@@ -8,22 +8,32 @@ import asyncio
 import random
 import threading
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.cli.batch.rows import BatchRow, read_row, write_answer, write_error
-from dragoman.cli.defaults import DEMO, check_answer
 from dragoman.engine import failover
+from dragoman.engine.attempt import build_request
 from dragoman.engine.call_options import CallOptions
+from dragoman.engine.effects import Exchange, Open, Plan, Send
+from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
-from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, SetupError
+from dragoman.engine.provider_batches import batches_of
+from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, ProviderError, SetupError
+from dragoman.http import HttpRequest, HttpResponse
+from dragoman.io.batch.rows import BatchRow, Id, read_row, write_answer, write_error
 from dragoman.registry import Registry
+from dragoman.schema.check_answer import check_answer
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.target import Target
 from dragoman.types import Attempt, Request, Response
 
+T = TypeVar("T")
+DEMO = "demo/any"
+"""The spec of the demo."""
+BATCH_PRICE = 0.5
+"""What a row of a provider's batch costs, as a part of the price of a call."""
 MAX_BACKOFF = 30.0
 MAX_SILENCE = 300.0
 """Seconds without any answer after which the batch stops."""
@@ -59,6 +69,39 @@ class RowOutcome(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | None = None
 
 
+class EncodedLine(msgspec.Struct, frozen=True):
+    """A row as a request of a provider's batch."""
+
+    id: Id
+    line: bytes
+    target: Target
+    http: HttpRequest
+
+
+class _Replay:
+    """A transport that answers the one request of a row with the result of a batch."""
+
+    def __init__(self, answer: HttpResponse) -> None:
+        self._answers = [answer]
+
+    async def asend(self, effect: Send, /) -> HttpResponse:
+        return self.send(effect)
+
+    def send(self, _effect: Send, /) -> HttpResponse:
+        if not self._answers:
+            raise InvalidRequest("a batch answers a row once")
+        return self._answers.pop()
+
+    def open(self, _effect: Open, /) -> Exchange:
+        raise InvalidRequest("a batch has no streams")
+
+    async def aopen(self, effect: Open, /) -> Exchange:
+        return self.open(effect)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
 class BatchWorker:
     """Sends rows, many at a time.
 
@@ -67,13 +110,10 @@ class BatchWorker:
     b'{"id":1,"text":"You said'
     """
 
-    def __init__(self, settings: BatchSettings, /) -> None:
-        # With many rows in flight, two failures in a row are normal: cool a target down only if all of them fail.
-        policy = HealthPolicy(threshold=max(5, 2 * settings.concurrency), base=2.0, cap=60.0)
-        health = Health(policy, lock=threading.Lock(), clock=time.monotonic)
+    def __init__(self, settings: BatchSettings, /, *, registry: Registry | None = None) -> None:
+        """`registry`: where the targets are; by default one of its own, from the settings."""
         self._settings = settings
-        self._registry = Registry(env=settings.env, health=health)
-        self._registry.load_tables(settings.tables)
+        self._registry = _open_registry(settings) if registry is None else registry
         chain_options: CallOptions = {"retries": 0}
         if "timeout" in settings.options:
             chain_options["timeout"] = settings.options["timeout"]
@@ -103,15 +143,54 @@ class BatchWorker:
             else:
                 return self._served(row, response, value)
 
+    def encode(self, line: bytes, /) -> "EncodedLine | None":
+        """A row as a request of a provider's batch; None if it has to be sent by itself."""
+        row = read_row(line)
+        if row.problem is not None or row.request is None:
+            return None
+        try:
+            target = next(each for each in self._targets_for(row) if batches_of(each) and not each.lacks_key)
+            return EncodedLine(row.id, line, target, build_request(self._with_defaults(row.request), target))
+        except (StopIteration, DragomanError):
+            return None
+
+    async def answer(self, line: bytes, target: Target, answer: HttpResponse, /) -> RowOutcome | None:
+        """The outcome of a row that a provider's batch answered; None if the row has to be sent by itself."""
+        row = read_row(line)
+        if row.request is None:
+            return None
+        request, at = self._with_defaults(row.request), replace(target, http_client=_Replay(answer))
+        plan = failover.run(request, [at], Health(clock=time.monotonic), self._options)
+        try:
+            response = await self._registry.driver.arun(plan)
+            value = check_answer(response.text, request.schema)
+        except DragomanError:
+            return None
+        cost = None if response.cost is None else replace(response.cost, usd=response.cost.usd * BATCH_PRICE)
+        return self._served(row, replace(response, cost=cost), value)
+
+    def unanswered(self, line: bytes, why: str, /) -> RowOutcome:
+        """The error row of a row that a provider's batch did not answer."""
+        return RowOutcome(line=write_error(read_row(line), ProviderError(why)), is_error=True)
+
+    def target(self, name: str, /) -> Target:
+        """A target by its name."""
+        return self._registry.target(name)
+
+    async def run(self, plan: Plan[T], /) -> T:
+        """Run a plan."""
+        return await self._registry.driver.arun(plan)
+
+    @property
+    def options(self) -> ChainOptions:
+        """The options of calls."""
+        return replace(self._options, retries=self._settings.retries)
+
     async def _send_once(self, row: BatchRow) -> tuple[Response, Any]:
         if row.problem is not None or row.request is None:
             raise row.problem or InvalidRequest("the row has no request")
         request = self._with_defaults(row.request)
-        spec = self._settings.spec or row.model or self._settings.fallback
-        if spec is None:
-            raise SetupError(f"row {row.id!r} must name a model, because no API key is set")
-        targets = self._targets_of(spec)
-        plan = failover.run(request, targets, self._registry.health, self._options)
+        plan = failover.run(request, self._targets_for(row), self._registry.health, self._options)
         response = await self._registry.driver.arun(plan)
         try:
             return response, check_answer(response.text, request.schema)
@@ -127,6 +206,12 @@ class BatchWorker:
             name: value for name, value in self._defaults.items() if getattr(request, name) == getattr(_EMPTY, name)
         }
         return replace(request, **unset) if unset else request
+
+    def _targets_for(self, row: BatchRow) -> list[Target]:
+        spec = self._settings.spec or row.model or self._settings.fallback
+        if spec is None:
+            raise SetupError(f"row {row.id!r} must name a model, because no API key is set")
+        return self._targets_of(spec)
 
     def _targets_of(self, spec: str) -> list[Target]:
         if spec not in self._targets:
@@ -147,6 +232,14 @@ class BatchWorker:
         if self._failures > max(MAX_FAILURES, 2 * self._settings.concurrency) and not self._settings.keep_going:
             return RowOutcome(stop=f"{self._failures} consecutive rows failed; the last error was {error}")
         return RowOutcome(line=write_error(row, error), is_error=True)
+
+
+def _open_registry(settings: BatchSettings) -> Registry:
+    # With many rows in flight, two failures in a row are normal: cool a target down only if all of them fail.
+    policy = HealthPolicy(threshold=max(5, 2 * settings.concurrency), base=2.0, cap=60.0)
+    registry = Registry(env=settings.env, health=Health(policy, lock=threading.Lock(), clock=time.monotonic))
+    registry.load_tables(settings.tables)
+    return registry
 
 
 _EMPTY = Request()
