@@ -265,9 +265,6 @@ RIGHT: dict[str, Any] = {
     "tape": Tape(),
     "simulator": OllamaSimulator(),
     "capabilities": Capabilities(),
-    "score": 0.5,
-    "query": "ships",
-    "documents": ["a harbour"],
     "rows": ["hi"],
 }
 """By parameter: a right value."""
