@@ -25,6 +25,8 @@ from dragoman.errors import SetupError
 from dragoman.gateway.accounting.quotas import WhenDown
 from dragoman.gateway.auth.api_keys import Key, LimitHolder, Team
 from dragoman.gateway.catalog import Tier
+from dragoman.gateway.hooks.load import HookSettings, read_hook
+from dragoman.gateway.observability.alerts import AlertSettings
 from dragoman.gateway.response_cache import CacheSettings
 from dragoman.gateway.store import open_store
 from dragoman.gateway.validation import describe_mismatch
@@ -38,7 +40,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 H = TypeVar("H", bound=LimitHolder)
 
 FILE = "dragoman.toml"
-TABLES = ("gateway", "chain", "cache", "timeouts", "tiers", "keys", "teams", *settings.TABLES)
+TABLES = ("gateway", "chain", "cache", "hooks", "alerts", "timeouts", "tiers", "keys", "teams", *settings.TABLES)
 _CHAIN_FIELDS = frozenset(
     (
         "retries",
@@ -137,6 +139,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     teams: tuple[Team, ...] = ()
     cache: CacheSettings | None = None
     """None if there is no table [cache]."""
+    hooks: tuple[HookSettings, ...] = ()
+    alerts: AlertSettings | None = None
+    """None if there is no table [alerts]."""
     tables: dict[str, Any] = {}
     """The tables that the registry reads itself."""
     providers: frozenset[str] = frozenset()
@@ -181,6 +186,8 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
         keys=_read_keys(tables.get("keys", {}), problems),
         teams=tuple(_read_holders(Team, tables.get("teams", {}), "teams", problems)),
         cache=_read(CacheSettings, tables["cache"], "cache", problems) if "cache" in tables else None,
+        hooks=_read_hooks(tables.get("hooks", {}), problems),
+        alerts=_read_alerts(tables["alerts"], problems) if "alerts" in tables else None,
         source=source,
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
@@ -324,6 +331,28 @@ def _check_store(url: str, problems: list[str]) -> None:
         open_store(url)
     except SetupError as error:
         problems.append(f"gateway.{error}")
+
+
+def _read_hooks(tables: Any, problems: list[str]) -> tuple[HookSettings, ...]:
+    hooks: list[HookSettings] = []
+    for name, table in _subtables(tables, "hooks", problems).items():
+        try:
+            hooks.append(read_hook(name, table))
+        except SetupError as error:
+            text = str(error)
+            problems.append(
+                f"hooks.{name}.{text}" if text.split(" ", maxsplit=1)[0] in table else f"hooks.{name}: {text}"
+            )
+    return tuple(hooks)
+
+
+def _read_alerts(table: Any, problems: list[str]) -> AlertSettings | None:
+    values: dict[str, Any] = {"url": "", **_read_fields(AlertSettings, table, "alerts", problems)}
+    try:
+        return AlertSettings(**values)
+    except ValueError as error:
+        problems.append(f"alerts.{error}")
+        return None
 
 
 def _check_cache(cache: CacheSettings, gateway: GatewaySettings, problems: list[str]) -> None:

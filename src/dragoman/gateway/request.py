@@ -28,6 +28,8 @@ from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.conversations import ConversationState, RecentResponses
 from dragoman.gateway.errors import NotStored, UnknownPreviousResponse
 from dragoman.gateway.file_references import insert_files, load_files
+from dragoman.gateway.hooks.base import NOTE_HEADER, HookCall, safe_headers
+from dragoman.gateway.hooks.run import hooked
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
@@ -81,6 +83,7 @@ class RequestContext:
         "choice",
         "conversation",
         "conversation_id",
+        "hook_call",
         "http",
         "id",
         "is_stored",
@@ -140,6 +143,8 @@ class RequestContext:
         self._tags: RequestTags | None = None
         self._files: dict[str, FileContent] = {}
         """The files of the gateway that the request refers to, by id."""
+        self.hook_call: HookCall | None = None
+        """What hooks see of the request, if there are hooks."""
         self._chain: Chain | None = None
 
     # Facts -----------------------------------------------------------------------------------------------------------
@@ -288,13 +293,29 @@ class RequestContext:
             return _without_answer("load")
         if self._stored.is_warmup:
             return _without_answer("completed")
-        request = insert_files(request, self._files)
         make: Callable[[Request], Plan[Response]] = self._chain_plan
         if self.runtime.cache is not None and (entry := self._cache_entry(self.runtime.cache)) is not None:
             make = partial(entry.plan, make)
+        if self.runtime.hooks:
+            make = self._with_hooks(make)
         return make(request)
 
+    def _with_hooks(self, make: Callable[[Request], Plan[Response]]) -> Callable[[Request], Plan[Response]]:
+        """The plan with the hooks of the config that are for this request."""
+        self.hook_call = call = HookCall(
+            self.request,
+            id=self.id,
+            model=self.model,
+            dialect=cast("Wire", self.wire).name,
+            key=self.owner,
+            team=None if self.key is None else self.key.team,
+            headers=safe_headers(self.http.headers),
+        )
+        hooks = [hook for hook in self.runtime.hooks if hook.applies(call)]
+        return partial(hooked, make, hooks, call) if hooks else make
+
     def _chain_plan(self, request: Request) -> Plan[Response]:
+        request = insert_files(request, self._files)
         compaction = self._compaction()
         if compaction is not None:
             request = compaction.summary_request(request)
@@ -308,7 +329,7 @@ class RequestContext:
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
         """The place of the request in the response cache, if it uses that."""
         header = self.http.headers.get(CACHE_HEADER)
-        entry = cache.entry(self.request, self.model, self.key, len(self.http.body), header)
+        entry = cache.entry(self.model, self.key, len(self.http.body), header)
         if self.record is not None:
             self.record.cache = entry
         return entry
@@ -435,6 +456,9 @@ class RequestContext:
     def response_headers(self, target: str | None = None, notices: tuple[Notice, ...] = (), /) -> list[tuple[str, str]]:
         """The routing headers, what was dropped or changed, and the tool call ids that only the client remembers."""
         headers = self.routing_headers(target)
+        if self.hook_call is not None:
+            notices = (*notices, *self.hook_call.notices)
+            headers += [(f"{NOTE_HEADER}{name}", header_value(value)) for name, value in self.hook_call.notes.items()]
         if notices or self.notices:
             headers += notice_headers(self.notices + notices)
         if self.tool_ids is not None and self.conversation_id is None and (ids := self.tool_ids.header()):

@@ -68,17 +68,16 @@ class ResponseCache:
         self._running: dict[str, asyncio.Future[Response | None]] = {}
         """By key: the answer that a request of this process waits for."""
 
-    def entry(
-        self, request: Request, model: str, key: Key | None, size: int, header: str | None, /
-    ) -> "CacheEntry | None":
+    def entry(self, model: str, key: Key | None, size: int, header: str | None, /) -> "CacheEntry | None":
         """The place of a request in the cache; None if it does not use the cache."""
         mode = _mode(header)
         is_wanted = self.settings.always or (key is not None and key.uses_cache)
         if mode == "off" or (mode is None and not is_wanted):
             return None
+        entry = CacheEntry(self, model, self._owner(key), refresh=mode == "refresh")
         if size > MAX_REQUEST:
-            return CacheEntry(self, None)
-        return CacheEntry(self, cache_key(request, model, self._owner(key)), refresh=mode == "refresh")
+            entry.status = "skipped"
+        return entry
 
     def _owner(self, key: Key | None) -> str:
         if key is None or self.settings.scope == "all":
@@ -146,22 +145,25 @@ class ResponseCache:
 class CacheEntry:
     """The place of one request in the cache."""
 
-    __slots__ = ("_cache", "_key", "_refresh", "leads", "status")
+    __slots__ = ("_cache", "_key", "_model", "_owner", "_refresh", "leads", "status")
 
-    def __init__(self, cache: ResponseCache, key: str | None, /, *, refresh: bool = False) -> None:
-        self.status: CacheStatus | None = "skipped" if key is None else None
+    def __init__(self, cache: ResponseCache, model: str, owner: str, /, *, refresh: bool) -> None:
+        self.status: CacheStatus | None = None
         """None before the look into the cache."""
         self.leads = False
         """Whether other requests wait for the answer of this one."""
         self._cache = cache
-        self._key = key
+        self._model = model
+        self._owner = owner
+        self._key = ""
         self._refresh = refresh
 
     def plan(self, make: Callable[[Request], Plan[Response]], request: Request, /) -> Plan[Response]:
         """The plan of a call that `make` makes, if the answer is not in the cache."""
-        key, cache = self._key, self._cache
-        if key is None:
+        if self.status == "skipped":
             return (yield from make(request))
+        cache = self._cache
+        key = self._key = cache_key(request, self._model, self._owner)
         if self._refresh:
             self.status = "refresh"
             response = yield from make(request)
@@ -188,7 +190,7 @@ class CacheEntry:
 
     def end(self, answer: Response | None, /) -> None:
         """Give the answer to the requests that wait for it."""
-        if self.leads and self._key is not None:
+        if self.leads:
             self.leads = False
             self._cache.end(self._key, answer)
 

@@ -16,9 +16,12 @@ from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import FILE, Config, GatewaySettings, configure_registry, decode_config
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.files import FileStore
+from dragoman.gateway.hooks.base import HookServices
+from dragoman.gateway.hooks.load import make_hooks
 from dragoman.gateway.item_lists import ItemListStore
 from dragoman.gateway.management.state import EMPTY, ManagedState, merge
 from dragoman.gateway.observability.access_log import AccessLog
+from dragoman.gateway.observability.alerts import Alerts
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reasoning.vault import ReasoningVault
@@ -26,6 +29,7 @@ from dragoman.gateway.response_cache import ResponseCache
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.stored_chats import ChatStore
+from dragoman.gateway.webhooks import Webhooks
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
 
@@ -83,7 +87,17 @@ class Runtime:
         configure_registry(self.registry, config)
         self.accounting.prices.names = price_names(self.registry)
         health.loads.processes = self.workers
+        webhooks = self.accounting.webhooks
+        webhooks.driver = self.registry.driver
+        self.accounting.alerts = self._alerts(webhooks)
+        self.hooks = make_hooks(config.hooks, HookServices(self.registry, webhooks))
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
+
+    def _alerts(self, webhooks: Webhooks) -> Alerts | None:
+        settings, alerts = self.config.alerts, self.accounting.alerts
+        if settings is None or (alerts is not None and alerts.settings == settings):
+            return None if settings is None else alerts
+        return Alerts(settings, self.store, webhooks)
 
     def _response_cache(self, previous: "Runtime | None") -> ResponseCache | None:
         """The cache of the config; a reload keeps it if its settings are the same."""

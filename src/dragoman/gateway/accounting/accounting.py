@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dragoman.engine.failover import CooldownStarted
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import CallDelta, PartDelta
 from dragoman.gateway.accounting.pricing import Prices
@@ -31,6 +32,7 @@ from dragoman.gateway.observability.tracing import DEFAULT_PROVIDER, RequestSpan
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import UsageRow
+from dragoman.gateway.webhooks import Webhooks
 from dragoman.targets.estimates import (
     BYTES_PER_TOKEN,
     estimate_usage,
@@ -42,6 +44,7 @@ from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Notice, Request, Response, Usage
 
 if TYPE_CHECKING:
+    from dragoman.gateway.observability.alerts import Alerts
     from dragoman.gateway.request import RequestContext
     from dragoman.gateway.response_cache import CacheEntry
 
@@ -85,6 +88,9 @@ class Accounting:
         self.timer = timer
         self._shared_health = shared_health
         self._workers = workers
+        self.webhooks = Webhooks()
+        self.alerts: Alerts | None = None
+        """None if the config has no table [alerts]."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # Requests --------------------------------------------------------------------------------------------------------
@@ -201,6 +207,9 @@ class Accounting:
         """Write everything that is waiting. The store stays open: its owner closes it."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self.alerts is not None:
+            await self.alerts.flush()
+        await self.webhooks.flush()
         if self.log is not None:
             self.log.flush()
         await self.quotas.aclose()
@@ -262,8 +271,10 @@ class RequestRecord:
             raise
 
     def observe(self, attempt: object, /) -> None:
-        """Count an attempt of the chain; other observations are ignored."""
+        """Count an attempt of the chain, and alert if a target is put on cooldown."""
         if not isinstance(attempt, Attempt):
+            if isinstance(attempt, CooldownStarted) and self._accounting.alerts is not None:
+                self._accounting.alerts.target_failed(attempt)
             return
         if (name := redact_name(attempt.target)) != attempt.target:
             attempt = msgspec.structs.replace(attempt, target=name)
@@ -374,6 +385,8 @@ class RequestRecord:
             tokens = 0  # no target was called, or the provider refused and charges nothing
         cost = row.cost if tokens else tokens
         self.admit(await self._accounting.quotas.finish(self._admission, tokens=tokens, cost=cost))
+        if self._accounting.alerts is not None:
+            self._accounting.alerts.check_budgets(self._admission)
 
 
 def _unknown_model_of(target: str | None) -> str | None:
