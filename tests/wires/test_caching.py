@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dragoman import wires
 from dragoman.engine.attempt import build_request
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.registry import Registry
@@ -290,6 +291,17 @@ def test_options_of_one_dialect_mean_the_same_on_other_wires() -> None:
     assert body(claude_code, OLD_GPT)["prompt_cache_key"]
     assert body(claude_code, CLAUDE)["cache_control"] == LONG
     assert "cache_control" not in body(replace(claude_code, cache=False), GPT)
+
+
+def test_the_native_wire_carries_the_intent_itself() -> None:
+    request = ask("doc", CachePoint(ttl=60), "q", cache=True, cache_ttl=300)
+    home = Target(provider="home", model="m", wire="native", base_url="https://gateway.example/native/v1")
+    http = build_request(request, home)
+    sent = msgspec.json.decode(http.body)
+    assert (sent["cache"], sent["cache_ttl"], http.notices) == (True, 300, ())
+    assert sent["messages"][0]["content"][0]["extra"] == {"cache": {"ttl": 60}}
+    _, decoded = wires.get("native").server.decode_request(http)
+    assert (decoded.messages, decoded.cache, decoded.cache_ttl) == (request.messages, True, 300)
 
 
 @pytest.mark.parametrize(

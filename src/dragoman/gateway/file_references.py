@@ -79,8 +79,9 @@ def insert_files(request: Request, files: Mapping[str, FileContent], /) -> Reque
     def insert(part: Any) -> Any:
         if isinstance(part, ToolResult) and not isinstance(part.content, str):
             return replace(part, content=tuple(map(insert, part.content)))
-        id = _own_id(part) if isinstance(part, Opaque) else ""
-        return _content_part(part, files[id]) if id in files else part
+        if not isinstance(part, Opaque) or (id := _own_id(part)) not in files:
+            return part
+        return _content_part(part, files[id])
 
     return replace(request, messages=tuple(_changed(message, insert) for message in request.messages))
 

@@ -39,8 +39,8 @@ from dragoman.types.caching import mark_of, read_ttl
 from dragoman.wires.common.extra import VERBATIM, full_extra, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
-Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints"]
-"""How a target is told what to cache; see `Quirks.caching`."""
+Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints", "verbatim"]
+"""How a target is told what to cache; see `Quirks.caching`. A wire that is `verbatim` carries our own marks."""
 
 MAX_MARKS = 4
 """Marks in one request to Anthropic's models, with the one of the whole request (2026)."""
@@ -70,7 +70,9 @@ def prepare_caching(request: Request, target: Target, notes: NoticeCollector, ow
     >>> marked.messages[0].parts[0].extra["anthropic"]
     {'cache_control': {'type': 'ephemeral'}}
     """
-    request, key = _take_options(request, target)
+    if own == "verbatim":
+        return request
+    request, key = _take_options(request, target, notes)
     caching = target.quirks.caching or own
     if caching in _KINDS:
         request = _with_one_end(request, caching)
@@ -98,7 +100,7 @@ def _has_options(request: Request) -> bool:
     return any(field in wire_extra(request.extra, wire) for wire in request.extra for field in _OPTION_FIELDS)
 
 
-def _take_options(request: Request, target: Target) -> tuple[Request, str | None]:
+def _take_options(request: Request, target: Target, notes: NoticeCollector) -> tuple[Request, str | None]:
     """The request with the caching options of another dialect as its own, and the key of the conversation."""
     cache, ttl, key = request.cache, request.cache_ttl, None
     extra = dict(request.extra)
@@ -108,6 +110,8 @@ def _take_options(request: Request, target: Target) -> tuple[Request, str | None
         if not taken or wire in (target.wire, target.wire + VERBATIM, target.provider):
             continue
         extra[wire] = {name: value for name, value in fields.items() if name not in _OPTION_FIELDS}
+        for name in taken:
+            notes.add("info", f"{wire}: {name}", "became what this target has for prompt caching")
         options, control = _object(taken, "prompt_cache_options"), _object(taken, "cache_control")
         time = _point(control or options).ttl
         if taken.get("prompt_cache_retention") == "24h":

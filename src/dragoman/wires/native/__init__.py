@@ -23,6 +23,7 @@ WIRE = Wire(
         hosted_tool=encode_hosted_tool,
         decoder=NativeDecoder,
         decode_error=decode_error,
+        caching="verbatim",
     ),
     server=NativeServer(),
     gateway_call_ids=True,
