@@ -36,6 +36,7 @@ from dragoman.tools.decorator import definitions
 from dragoman.types import (
     CachePoint,
     Embeddings,
+    File,
     JsonObject,
     Message,
     ModelInfo,
@@ -78,7 +79,13 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 Prompt: TypeAlias = (
-    str | Message | Part | PillowImage | SdkValue | Iterable[Message | Part | CachePoint | str | PillowImage | SdkValue]
+    str
+    | Message
+    | Part
+    | File
+    | PillowImage
+    | SdkValue
+    | Iterable[Message | Part | CachePoint | File | str | PillowImage | SdkValue]
 )
 """Text, a message, a part, or a list of these. A Pillow image is a part, too; a dict or an object of another SDK may be
 a message or a part."""
@@ -146,7 +153,7 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     try:
         if isinstance(prompt, str):
             return (Message(role="user", parts=(Text(text=prompt),)),)
-        return (user(prompt),) if isinstance(prompt, Part) or is_pil(prompt) else _read_prompt(prompt)
+        return (user(prompt),) if isinstance(prompt, Part | File) or is_pil(prompt) else _read_prompt(prompt)
     except (RequestError, SetupError) as error:
         name_parameter(error, "prompt")
         raise
@@ -167,7 +174,7 @@ def _read_prompt(prompt: Any) -> tuple[Message, ...]:
 def _prompt_items(prompt: Any) -> list[Any]:
     items = [prompt] if is_foreign(prompt) else list(as_items("prompt", prompt, _EXPECTED_PROMPT))
     for i, item in enumerate(items):
-        if not isinstance(item, Message | Part | CachePoint | str) and not is_pil(item):
+        if not isinstance(item, Message | Part | CachePoint | File | str) and not is_pil(item):
             if not is_foreign(item):
                 raise wrong_value("prompt", _EXPECTED_PROMPT, item)
             items[i] = to_dict(item)

@@ -25,6 +25,7 @@ from dragoman.io.credentials import KeyFunction
 from dragoman.io.driver import Driver, Observer
 from dragoman.io.hooks import Hooks, as_hooks
 from dragoman.io.transport import make_transport
+from dragoman.io.upload_index import UploadIndex, index_path
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.models import Model, check_options
 from dragoman.targets.config import (
@@ -111,7 +112,8 @@ class Registry:
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
         self.hooks = as_hooks(hooks)
         """The hooks of all its models."""
-        self.driver = Driver(self.transport, list(watchers), fetcher=UrlFetcher(ca=ca))
+        uploads = UploadIndex(index_path(self.env))
+        self.driver = Driver(self.transport, list(watchers), fetcher=UrlFetcher(ca=ca), uploads=uploads)
         self._key_functions: list[tuple[Callable[[], Any], KeyFunction]] = []
         own = self._default_connection(api_key, base_url)
         self._api_key, self._base_url, self._credential = own.api_key, own.base_url, own.credential

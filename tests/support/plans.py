@@ -20,6 +20,8 @@ from dragoman.engine.effects import (
     Plan,
     Random,
     Read,
+    Recall,
+    Remember,
     Send,
     Sign,
     Sleep,
@@ -146,6 +148,8 @@ class World:
                 if isinstance(found, Exception):
                     raise found
                 return found
+            case Recall() | Remember():
+                return None
             case StartJobs():
                 self.jobs.append(effect.jobs)
                 return JobGroup([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])

@@ -370,3 +370,14 @@ def test_a_clients_own_marks_reach_other_wires(provider: Target) -> None:
     for dialect in ("anthropic", "bedrock"):
         sent = msgspec.json.decode(through_gateway(request, dialect, provider).body)
         assert len([place for place in find_breakpoints(sent) if "key" not in place]) == 1
+
+
+def test_marks_are_no_lost_data_of_another_wire() -> None:
+    marked_parts = (
+        Text("a", extra={"cache": {"ttl": 60}}),
+        Text("b", extra={"anthropic": {"cache_control": LONG}}),
+        Text("c"),
+    )
+    request = ask(*marked_parts, strict=True)
+    for each in (GROQ, OLD_GPT, target("google/gemini-3-pro-preview"), target("ollama/x")):
+        assert {notice.kind for notice in build_request(request, each).notices} == {"info"}

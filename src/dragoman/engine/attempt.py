@@ -42,9 +42,10 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
     try:
         if target.lacks_key:
             check_key(target)
-        notices: tuple[Notice, ...] = ()
+        notices = call.notices
         if call.adapt is not None:
-            request, notices = call.adapt(request, target)
+            request, changes = call.adapt(request, target)
+            notices += changes
         output = OutputPlan(request=request) if request.schema is None else _plan_output(request, target)
         client = wires.get(target.wire).client
         if len(output.request.messages) <= HEAVY_MESSAGES and is_text_only(output.request):

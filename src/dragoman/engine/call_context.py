@@ -73,6 +73,8 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a stream also emits the fragments of tool calls, as CallDelta."""
     restarted: Restarted | None = None
     """An event to emit before those of a stream that replaces an interrupted one."""
+    notices: tuple[Notice, ...] = ()
+    """What was already changed for the target."""
     adapt: AdaptRequest | None = None
     """What changes the request for the target before it is encoded."""
     blocked_is_error: bool = False

@@ -108,6 +108,26 @@ class Emit(msgspec.Struct, frozen=True):
     """The notices of its request."""
 
 
+class RemoteCopy(msgspec.Struct, frozen=True):
+    """Something that a provider stores for us under an id, and for how many more seconds."""
+
+    id: str
+    seconds: float
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """Look up what a provider stores for us. The result is a `RemoteCopy`, or None if there is none."""
+
+    key: str
+
+
+class Remember(msgspec.Struct, frozen=True):
+    """Note what a provider stores for us; None if it stores it no longer."""
+
+    key: str
+    copy: RemoteCopy | None
+
+
 class Compute(msgspec.Struct, frozen=True):
     """Run a function that takes long, outside the event loop. Raises TimedOut after the timeout.
 
@@ -175,7 +195,9 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
     handle: Any
 
 
-IoEffect: TypeAlias = Random | Sleep | Sign | Send | Open | Read | Fetch | Compute | Observe | StartJobs | NextResult
+IoEffect: TypeAlias = (
+    Random | Sleep | Sign | Send | Open | Read | Fetch | Recall | Remember | Compute | Observe | StartJobs | NextResult
+)
 Effect: TypeAlias = Now | Emit | IoEffect
 Plan: TypeAlias = Generator[Effect, Any, T]
 

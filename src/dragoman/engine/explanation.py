@@ -4,6 +4,7 @@ import msgspec
 
 from dragoman.engine.attempt import build_request
 from dragoman.engine.failover import ChainOptions
+from dragoman.engine.uploads import explain_files
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
 from dragoman.media import find_media
@@ -53,7 +54,7 @@ def explain_target(request: Request, target: Target, chain_options: ChainOptions
     return Explanation(
         target=target.name,
         request=http.redacted(),
-        notices=http.notices,
+        notices=http.notices + explain_files(request, target),
         ready=not missing,
         reason=reason,
         cache=cache_places(http) if needs_caching(request) else (),

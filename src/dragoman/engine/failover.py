@@ -12,7 +12,6 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
 from dragoman.engine.effects import Now, Observe, Plan, Random, Sleep
 from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
@@ -22,6 +21,7 @@ from dragoman.engine.health import Health, TargetAdmission, TrialLease
 from dragoman.engine.load import LimitState, Loads
 from dragoman.engine.plain_call import SERVED, is_plain, plain_call
 from dragoman.engine.routing import IN_ORDER, error_kind, order_targets
+from dragoman.engine.uploads import attempt_with_files
 from dragoman.errors import (
     AuthFailed,
     DragomanError,
@@ -371,14 +371,14 @@ class Chain:
         """One attempt, counted as a request in progress; None if another request took the last room in a limit."""
         loads, target = self._loads, candidate.target
         if loads is None:
-            return (yield from attempt(self._request, target, self._call_context(candidate)))
+            return (yield from attempt_with_files(self._request, target, self._call_context(candidate)))
         slot = loads.start(target, began, self._tokens)
         if slot is None:
             return None
         used: int | None = None
         now = began
         try:
-            completed = yield from attempt(self._request, target, self._call_context(candidate))
+            completed = yield from attempt_with_files(self._request, target, self._call_context(candidate))
             now, used = completed.ended_at, total_tokens(completed.response.usage)
             if completed.head is not None:
                 loads.learn(slot, completed.head, now)

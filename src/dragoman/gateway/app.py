@@ -241,7 +241,8 @@ class App:
         await context.prepare(*await decode_body(context.http, runtime.config.gateway, wire.server.decode_request))
         record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
-        driver = Driver(registry.transport, (record.observe,), fetcher=registry.driver.fetcher)
+        shared = registry.driver
+        driver = Driver(registry.transport, (record.observe,), fetcher=shared.fetcher, uploads=shared.uploads)
         if context.is_background:
             return await self._in_background(context, record, driver)
         if context.request.stream:

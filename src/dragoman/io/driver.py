@@ -28,6 +28,8 @@ from dragoman.engine.effects import (
     Plan,
     Random,
     Read,
+    Recall,
+    Remember,
     Send,
     Sign,
     Sleep,
@@ -39,6 +41,7 @@ from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs
 from dragoman.io.tracebacks import shorten_traceback
 from dragoman.io.transport import Handle, Transport
+from dragoman.io.upload_index import UploadIndex
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.io.worker_threads import acompute, compute
 from dragoman.types import Attempt
@@ -61,10 +64,16 @@ class Driver:
     """
 
     def __init__(
-        self, transport: Transport, observers: Sequence[Observer] = (), *, fetcher: UrlFetcher | None = None
+        self,
+        transport: Transport,
+        observers: Sequence[Observer] = (),
+        *,
+        fetcher: UrlFetcher | None = None,
+        uploads: UploadIndex | None = None,
     ) -> None:
         self.transport = transport
         self.fetcher = fetcher or UrlFetcher()
+        self.uploads = uploads or UploadIndex()
         self.observers = list(observers)
 
     def run(self, plan: Plan[T], /) -> T:
@@ -146,6 +155,10 @@ class Driver:
             case Fetch():
                 resources.close()
                 return self.fetcher.fetch(resources.stoppable(effect))
+            case Recall():
+                return self.uploads.get(effect.key)
+            case Remember():
+                return self.uploads.put(effect.key, effect.copy)
             case StartJobs():
                 return JobGroup(resources.jobs.start(effect.jobs))
             case NextResult():
@@ -180,6 +193,10 @@ class Driver:
             case Fetch():
                 await resources.aclose()
                 return await self._afetch(effect)
+            case Recall():
+                return await asyncio.to_thread(self.uploads.get, effect.key)
+            case Remember():
+                return await asyncio.to_thread(self.uploads.put, effect.key, effect.copy)
             case StartJobs():
                 return JobGroup(resources.ajobs.start(effect.jobs))
             case NextResult():

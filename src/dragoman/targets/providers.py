@@ -40,6 +40,7 @@ _LLAMA_CPP_CAPABILITIES = Capabilities(
 _OPENAI_CALL_IDS = Quirks(call_id=".{1,40}", call_id_length=40)
 """Chat Completions refuses longer ids of calls: "string too long. Expected a string with maximum length 40"."""
 _OPENAI = Capabilities(
+    uploads=True,
     compaction=True,
     image_urls=True,
     allowed_image_types=_IMAGES,
@@ -114,6 +115,7 @@ _RECORDS = (
         key_names=("ANTHROPIC_API_KEY",),
         auth="x-api-key",
         capabilities=Capabilities(
+            uploads=True,
             image_urls=True,
             document_urls=True,
             allowed_image_types=_IMAGES,
@@ -136,6 +138,7 @@ _RECORDS = (
         key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         auth="x-goog-api-key",
         capabilities=Capabilities(
+            uploads=True,
             allowed_image_types=("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
             max_images=100,
             max_image_bytes=15 * _MIB,

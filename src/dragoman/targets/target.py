@@ -46,6 +46,8 @@ class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     """Takes documents."""
     audio: bool = True
     """Takes audio."""
+    uploads: bool = False
+    """Stores files that requests refer to by an id."""
     compaction: bool = False
     """Compacts a conversation itself, by a `compaction_trigger` of the Responses API."""
     hosted_tools: tuple[HostedKind, ...] | None = None

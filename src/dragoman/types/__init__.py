@@ -7,6 +7,7 @@ The values are frozen and checked when they are made: a wrong value raises Inval
 from dragoman.types.base import Extra, JsonObject, is_list, is_object
 from dragoman.types.caching import CachePoint
 from dragoman.types.citations import Citation
+from dragoman.types.files import File
 from dragoman.types.hosted_tools import (
     CodeExecution,
     FileSearch,
@@ -71,6 +72,7 @@ __all__ = [
     "Embeddings",
     "Extra",
     "FileSearch",
+    "File",
     "Finish",
     "FinishReason",
     "HostedCall",

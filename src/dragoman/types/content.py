@@ -13,6 +13,7 @@ from dragoman.types.base import JsonObject, is_object
 from dragoman.types.caching import CachePoint, mark_part
 from dragoman.types.checks import as_items, as_text, wrong_value
 from dragoman.types.data_urls import decode_base64, is_data_url
+from dragoman.types.files import File
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, is_pil
 from dragoman.types.parts import (
@@ -37,7 +38,7 @@ def read_parts(parameter: str, value: Any, /) -> tuple[Part, ...]:
     >>> read_parts("parts", [{"type": "text", "text": "hello"}])[0].text
     'hello'
     """
-    if isinstance(value, str | Part | CachePoint) or is_pil(value) or _block(value) is not None:
+    if isinstance(value, str | Part | CachePoint | File) or is_pil(value) or _block(value) is not None:
         value = (value,)
     parts: list[Part] = []
     for item in as_items(parameter, value, _EXPECTED):
@@ -84,6 +85,8 @@ def _read_part(parameter: str, value: Any) -> Part:
 def _as_part(value: Any) -> Part | None:
     if isinstance(value, Part):
         return value
+    if isinstance(value, File):
+        return value.part
     if isinstance(value, str):
         return Text(text=value)
     return Image.from_pil(value) if is_pil(value) else None

@@ -20,14 +20,15 @@ from dragoman.types.checks import (
     set_extra,
     wrong_value,
 )
+from dragoman.types.files import File
 from dragoman.types.media_files import PillowImage
 from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
-PartLike: TypeAlias = Part | CachePoint | str | PillowImage | JsonObject
+PartLike: TypeAlias = Part | CachePoint | File | str | PillowImage | JsonObject
 """What can be a part: text, a Pillow image, and a content block of MCP or another SDK are converted. A `CachePoint`
-belongs to the part before it."""
+belongs to the part before it, and a `File` becomes an image, a document or audio."""
 SYSTEM_ROLES: frozenset[Role] = frozenset(("system", "developer"))
 """`developer` is OpenAI's word for `system`; both mean the same here."""
 

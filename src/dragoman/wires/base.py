@@ -31,6 +31,7 @@ from dragoman.types import (
     Finish,
     JsonObject,
     Notice,
+    Opaque,
     Part,
     Request,
     Response,
@@ -41,6 +42,7 @@ from dragoman.wires.common.batches import Batches
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, StoredChats, StoredConversations
+from dragoman.wires.common.uploads import Media, NextUpload, Uploaded
 
 
 class StreamDecoder(Protocol):
@@ -206,6 +208,26 @@ class BackgroundHooks(Protocol):
         ...
 
 
+class FileHooks(Protocol):
+    """How files are stored at a provider of the protocol, and how requests refer to them."""
+
+    def start(self, part: Media, target: Target, /) -> HttpRequest | None:
+        """The first request of an upload; None if the provider takes files of this type only as bytes."""
+        ...
+
+    def follow(self, response: HttpResponse, part: Media, target: Target, /) -> Uploaded | NextUpload:
+        """What follows from a response: the upload is complete, or needs another request."""
+        ...
+
+    def refer(self, part: Media, id: str, /) -> Opaque:
+        """The part of a request that refers to a stored file."""
+        ...
+
+    def complete(self, request: Request, /) -> Request:
+        """A request with such parts, with what else it needs."""
+        ...
+
+
 class SocketRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a client on a WebSocket."""
 
@@ -264,6 +286,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """How responses run in the background; None if the protocol has no such responses."""
     socket: SocketHooks | None = None
     """How clients send requests over a WebSocket; None if the protocol has none."""
+    files: FileHooks | None = None
+    """How files are uploaded and referred to; None if the protocol has no files."""
     other_servers: tuple[ServerHalf, ...] = ()
     """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False

@@ -43,6 +43,12 @@ def test_any_bytes_are_a_form_or_refused(data: bytes) -> None:
             continue
 
 
+def test_the_boundary_does_not_occur_in_a_file() -> None:
+    field = FormField(data=b"--dragoman-form-0--", filename="a")
+    headers, body = encode_form([("a", field)])
+    assert decode_form(HttpRequest(method="POST", path="/", headers=headers, body=body)) == {"a": field}
+
+
 def test_names_in_other_encodings_are_read() -> None:
     body = (
         b"preamble\r\n--x\r\nContent-Disposition: form-data; name=\"a\"; filename*=UTF-8''%C3%A9t%C3%A9.pdf\r\n\r\n1\r\n"

@@ -4,6 +4,7 @@ from dragoman.wires.anthropic.batches import MessageBatches
 from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
+from dragoman.wires.anthropic.files import AnthropicFiles
 from dragoman.wires.anthropic.hosted_tools import encode_hosted_tool
 from dragoman.wires.anthropic.invoke_server import InvokeServer
 from dragoman.wires.anthropic.plain import decode_plain
@@ -32,5 +33,6 @@ WIRE = Wire(
     other_servers=(InvokeServer(),),
     endpoints=ENDPOINTS,
     batches={"inline": MessageBatches()},
+    files=AnthropicFiles(),
     server_endpoints=SERVER_ENDPOINTS,
 )

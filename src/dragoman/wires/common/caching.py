@@ -51,6 +51,8 @@ _FIELDS: dict[Caching, str] = {
     "breakpoints": "prompt_cache_breakpoint",
 }
 _FOREIGN = tuple(_FIELDS.values())
+CACHE_MARKS = frozenset(_FOREIGN)
+"""The names of marks of all wires."""
 _MARKED: dict[Caching, tuple[type, ...]] = {
     "blocks": (Text, Image, Document, ToolCall, ToolResult),
     "points": (Text, Image, Document, ToolCall, ToolResult),

@@ -40,6 +40,9 @@ from dragoman.types import (
     is_object,
     user,
 )
+from dragoman.types.caching import CACHE
+from dragoman.types.files import FILE
+from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import covers_citations, with_numbered_sources
 from dragoman.wires.common.extra import CHANGED, VERBATIM, wire_extra
 from dragoman.wires.common.hosted_tools import hosted_to_wire
@@ -339,12 +342,18 @@ def _note_converted(extra: Extra, notes: NoticeCollector) -> None:
             notes.add("changed", f"block of {name.removesuffix(VERBATIM)}", why)
 
 
+_OUR_MARKS = frozenset({CACHE, FILE})
+"""Marks of our own, which a target gets in another form."""
+
+
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
-    """Add notices for data of other wires, such as a signature. The id of an item alone is no loss."""
+    """Add notices for data of other wires, such as a signature. The id of an item and a cache point are no loss."""
     _note_converted(extra, notes)
     for name, data in extra.items():
         is_foreign = name != notes.wire and not notes.carries_all and not name.endswith(VERBATIM)
-        if is_foreign and data and not covers_citations(data) and not (is_object(data) and data.keys() == {"id"}):
+        if not is_foreign or not data or name in _OUR_MARKS or covers_citations(data):
+            continue
+        if not is_object(data) or not data.keys() - CACHE_MARKS <= {"id"}:
             notes.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 

@@ -6,6 +6,7 @@ from dragoman.wires.google.batches import InlineBatches
 from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
 from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google.endpoints import ENDPOINTS
+from dragoman.wires.google.files import GeminiFiles
 from dragoman.wires.google.hosted_tools import encode_hosted_tool
 from dragoman.wires.google.schema import NAME
 from dragoman.wires.google.server import GeminiServer
@@ -25,5 +26,6 @@ WIRE = Wire(
     server=GeminiServer(),
     endpoints=ENDPOINTS,
     batches={"inline": InlineBatches()},
+    files=GeminiFiles(),
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -7,6 +7,7 @@ from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, enco
 from dragoman.wires.openai_chat.decoder import ChatDecoder
 from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
 from dragoman.wires.openai_chat.endpoints import ENDPOINTS
+from dragoman.wires.openai_chat.files import FILES
 from dragoman.wires.openai_chat.messages import encode_result
 from dragoman.wires.openai_chat.plain import decode_plain
 from dragoman.wires.openai_chat.schema import NAME
@@ -30,6 +31,7 @@ WIRE = Wire(
     other_servers=(OpenAICompletionsServer(),),
     endpoints=ENDPOINTS,
     batches={"files": FileBatches(), "jobs": JobBatches()},
+    files=FILES,
     server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS),
     stored_chats=StoredChatCompletions(),
 )

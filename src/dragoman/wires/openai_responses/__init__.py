@@ -8,6 +8,7 @@ from dragoman.wires.openai_responses.compaction import CompactServer, ResponsesC
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
 from dragoman.wires.openai_responses.encoder import encode_request, encode_tools
 from dragoman.wires.openai_responses.endpoints import ENDPOINTS
+from dragoman.wires.openai_responses.files import FILES
 from dragoman.wires.openai_responses.hosted_tools import encode_hosted_tool
 from dragoman.wires.openai_responses.messages import encode_result
 from dragoman.wires.openai_responses.previous_response import PreviousResponse
@@ -29,6 +30,7 @@ WIRE = Wire(
     server=OpenAIResponsesServer(),
     endpoints=ENDPOINTS,
     batches={"files": FileBatches()},
+    files=FILES,
     server_endpoints=SERVER_ENDPOINTS,
     stored_conversations=PreviousResponse(),
     other_servers=(CompactServer(),),
