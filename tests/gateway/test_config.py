@@ -302,7 +302,7 @@ def test_filling_a_registry_takes_tiers_too() -> None:
 
 
 def test_the_config_of_the_page_is_right() -> None:
-    (text,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    text, *_ = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     config = decode_config(text, {"ALICE_HASH": new_key()[1]})
     assert config.tiers.keys() == {"simple", "complex"}
     assert "box" in config.providers

@@ -20,6 +20,7 @@ from dragoman import wires
 from dragoman.engine.effects import Emit
 from dragoman.errors import DragomanError, StoreDown
 from dragoman.events import Event, Finished, PartStarted, Ping, Started, fold
+from dragoman.gateway import pass_through
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
@@ -119,6 +120,8 @@ class App:
             for extra in wire.server_endpoints:
                 handle = partial(self._serve_endpoint, extra)
                 yield extra.route, Endpoint(wire, handle, is_public=extra.is_public)
+        for route in pass_through.routes():
+            yield route, Endpoint(pass_through.DIALECT, self._pass_through)
         yield Route(method="GET", path="/health/live"), Endpoint(None, self._live, is_public=True)
         yield Route(method="GET", path="/health/ready"), Endpoint(None, self._ready, is_public=True)
         yield Route(method="GET", path="/health"), Endpoint(None, self._health)
@@ -329,6 +332,9 @@ class App:
             result = running or await run_endpoint(context, request)
         http_response = endpoint.encode(request, result)
         return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
+
+    async def _pass_through(self, context: RequestContext) -> GatewayResponse:
+        return await pass_through.PassThrough(context).open()
 
     # Keeping silent streams open -------------------------------------------------------------------------------------
 

@@ -40,7 +40,19 @@ S = TypeVar("S", bound=msgspec.Struct)
 H = TypeVar("H", bound=LimitHolder)
 
 FILE = "dragoman.toml"
-TABLES = ("gateway", "chain", "cache", "hooks", "alerts", "timeouts", "tiers", "keys", "teams", *settings.TABLES)
+TABLES = (
+    "gateway",
+    "chain",
+    "cache",
+    "hooks",
+    "alerts",
+    "pass_through",
+    "timeouts",
+    "tiers",
+    "keys",
+    "teams",
+    *settings.TABLES,
+)
 _CHAIN_FIELDS = frozenset(
     (
         "retries",
@@ -125,6 +137,23 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
         return [("host", self.host), ("port", self.port)]
 
 
+class PassThroughSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The table [pass_through]: paths of providers that are not translated."""
+
+    providers: tuple[str, ...] = ()
+    """Providers whose other paths clients may use, under `/providers/NAME/`."""
+    images: str | None = None
+    """The provider that gets `/v1/images/…`."""
+    audio: str | None = None
+    """The provider that gets `/v1/audio/…`: speech and transcription."""
+    moderations: str | None = None
+    """The provider that gets `/v1/moderations`."""
+    fine_tuning: str | None = None
+    """The provider that gets `/v1/fine_tuning/…`."""
+    allow_budgets: bool = False
+    """Whether keys with a budget may use these paths, whose cost is mostly not known."""
+
+
 DEFAULT_OPTIONS = ChainOptions(max_retry_after=5.0, when_all_cooling_down="shed")
 """Shorter waits than in the library: clients get Retry-After instead of an open connection."""
 
@@ -142,6 +171,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[HookSettings, ...] = ()
     alerts: AlertSettings | None = None
     """None if there is no table [alerts]."""
+    pass_through: PassThroughSettings = PassThroughSettings()
     tables: dict[str, Any] = {}
     """The tables that the registry reads itself."""
     providers: frozenset[str] = frozenset()
@@ -188,6 +218,7 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
         cache=_read(CacheSettings, tables["cache"], "cache", problems) if "cache" in tables else None,
         hooks=_read_hooks(tables.get("hooks", {}), problems),
         alerts=_read_alerts(tables["alerts"], problems) if "alerts" in tables else None,
+        pass_through=_read(PassThroughSettings, tables.get("pass_through", {}), "pass_through", problems),
         source=source,
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
@@ -399,6 +430,10 @@ def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) ->
     _check_pools(registry, config, problems)
     uses = [(name, "gateway.providers") for name in config.gateway.providers]
     uses += [(name.partition("/")[0], f"capabilities.{name}") for name in _table(config, "capabilities")]
+    through = config.pass_through
+    uses += [(name, "pass_through.providers") for name in through.providers]
+    single = {field: getattr(through, field) for field in ("images", "audio", "moderations", "fine_tuning")}
+    uses += [(name, f"pass_through.{field}") for field, name in single.items() if name is not None]
     for name, where in uses:
         try:
             registry.provider(name)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import TracerProvider
 
-Operation: TypeAlias = Literal["chat", "embeddings", "count_tokens", "rerank"]
-"""The operation of a span. The conventions have no name for `count_tokens` and `rerank`."""
+Operation: TypeAlias = Literal["chat", "embeddings", "count_tokens", "rerank", "pass_through"]
+"""The operation of a span. The conventions have a name only for the first two."""
 
 DEFAULT_PROVIDER = "dragoman"
 """The provider of a span whose target is not known: the attribute is required."""
