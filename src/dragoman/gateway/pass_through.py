@@ -8,6 +8,7 @@ A provider may charge for things that have no tokens, so the cost of a request i
 tokens. A key with a budget is refused, unless `allow_budgets` says that such requests need not count.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -82,11 +83,7 @@ class PassThrough:
         http = self._outgoing(target)
         plan = pass_through(http, target, context.runtime.config.options.timeouts)
         emissions = context.runtime.registry.driver.aemissions(plan)
-        try:
-            head = cast("Head", (await anext(emissions)).events[0])
-        except BaseException:
-            await emissions.aclose()
-            raise
+        head = cast("Head", (await anext(emissions)).events[0])
         headers = [(name, value) for name, value in head.headers.items() if _RESPONSE_HEADERS.fullmatch(name.lower())]
         headers += [*context.response_headers(self._provider), *record.limit_headers]
 
@@ -141,7 +138,7 @@ class PassThrough:
         except DragomanError as error:
             await record.fail(error)
             raise ConnectionResetError("the provider's answer broke off") from error
-        except BaseException:
+        except (ConnectionError, asyncio.CancelledError):
             await record.client_disconnected(self._provider)
             raise
         usage = _usage_of(bytes(self._usage_body))
