@@ -252,6 +252,7 @@ def test_a_refused_request_pins_nothing() -> None:
 
 def test_a_store_that_is_down_stops_conversations_only() -> None:
     app = app_of('[gateway]\nstore = "redis://127.0.0.1:1/0"\n')
+    app.manager.is_loaded = True  # it was down only after the start
     alone, together, ready = talk(
         app,
         post_json("/v1/chat/completions", chat("demo/any")),

@@ -8,10 +8,12 @@ from msgspec.structs import replace
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ModelNotFound
 from dragoman.gateway.errors import NoModelNamed
+from dragoman.gateway.provider_models import ProviderModels, as_listed
 from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
 from dragoman.targets.config import find_alias
 from dragoman.targets.dsn import did_you_mean
+from dragoman.targets.model_families import maker_of
 from dragoman.targets.pools import Affinity, Order, Weight, bind_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import ModelInfo, Notice
@@ -55,8 +57,11 @@ class Catalog:
         providers: Iterable[str],
         tiers: Mapping[str, Tier] | None = None,
         options: ChainOptions | None = None,
+        listed: ProviderModels | None = None,
     ) -> None:
+        """`listed`: the models that the providers list themselves."""
         self._registry = registry
+        self.listed = listed or ProviderModels(registry, ())
         pools = registry.pools.values()
         self._providers = frozenset((*providers, *(pool.name for pool in pools if pool.providers)))
         self._tiers = dict(tiers or {})
@@ -99,6 +104,33 @@ class Catalog:
         if "demo" in self._providers:
             names["demo/any"] = None
         return tuple(ModelInfo(id=name) for name in names)
+
+    async def all_models(self) -> tuple[ModelInfo, ...]:
+        """Everything that clients can ask for: `models`, and what the providers list themselves."""
+        models = {model.id: model for model in self.models()}
+        for provider, found in (await self.listed.all()).items():
+            for model in found.models or ():
+                listed = as_listed(provider, model)
+                models[listed.id] = listed
+        return tuple(models.values())
+
+    async def full_name(self, name: str, /) -> str:
+        """The `provider/model` of a bare name if exactly one provider lists it; other names as they are.
+
+        An alias called `default` answers all bare names itself.
+        """
+        aliases = self._registry.aliases()
+        if not name or "/" in name or "," in name or DEFAULT in aliases or self._is_name(name, aliases):
+            return name
+        lists = await self.listed.all()
+        providers = [provider for provider, found in lists.items() if name in found.ids]
+        if len(providers) > 1:
+            choices = ", ".join(f"{provider}/{name}" for provider in providers)
+            raise ModelNotFound(f"model must name its provider, got {name!r}; use one of {choices}", fail_over=False)
+        maker = maker_of(name)
+        if not providers and maker in self._providers and maker not in lists:  # it cannot be asked for its list
+            providers = [maker]
+        return f"{providers[0]}/{name}" if providers else name
 
     def _resolve(self, name: str) -> TargetChoice:
         if len(name) > MAX_NAME:

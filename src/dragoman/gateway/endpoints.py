@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from msgspec.structs import replace
+
 from dragoman.engine import endpoints
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
@@ -47,12 +49,15 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
     match endpoint_request:
         case ListModels():
             key = context.key
-            return tuple(model for model in runtime.catalog.models() if key is None or key.may_use(model.id))
+            models = await runtime.catalog.all_models()
+            return tuple(model for model in models if key is None or key.may_use(model.id))
         case ShowModel(id=id):
             check_name(id)
-            check_model(context.key, id)
-            runtime.catalog.find(id)
-            return next((model for model in runtime.catalog.models() if model.id == id), ModelInfo(id=id))
+            full = await runtime.catalog.full_name(id)
+            check_model(context.key, id, full)
+            runtime.catalog.find(full)
+            found = (model for model in await runtime.catalog.all_models() if model.id == full)
+            return replace(next(found, ModelInfo(id=id)), id=id)
         case CountTokens():
             return await _count_tokens(context, endpoint_request)
         case Embed():
@@ -88,7 +93,7 @@ async def _stored_response(context: RequestContext, id: str) -> StoredResponse:
 
 async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     cast("Wire", context.wire).server.check(body.model, body.request)
-    target, options = _choose_target(context, body.model)
+    target, options = await _choose_target(context, body.model)
     request = await context.restored(await context.load_stored(body.request), target)
     # The prompt is not sent to a model, so it is not counted as used.
     plan = endpoints.count_or_estimate(request, target, options)
@@ -102,7 +107,7 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
 async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     if (count := len(body.texts)) > MAX_INPUTS:
         raise InvalidRequest(f"input must have at most {MAX_INPUTS} texts, got {count}; send them in several requests")
-    target, options = _choose_target(context, body.model)
+    target, options = await _choose_target(context, body.model)
     why = "not an option of embeddings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
     plan = endpoints.embed(body.texts, body.dimensions, target, options)
@@ -113,7 +118,7 @@ async def _embed(context: RequestContext, body: Embed) -> Embeddings:
 async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
     if (count := len(body.documents)) > MAX_INPUTS:
         raise InvalidRequest(f"documents must have at most {MAX_INPUTS} texts, got {count}; send several requests")
-    target, options = _choose_target(context, body.model)
+    target, options = await _choose_target(context, body.model)
     why = "not an option of rankings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
     plan = endpoints.rerank(body.query, body.documents, body.top, target, options)
@@ -121,11 +126,10 @@ async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
     return await _run(context, "rerank", request, plan, lambda ranking: ranking.usage)
 
 
-def _choose_target(context: RequestContext, model: str) -> tuple[Target, ChainOptions]:
+async def _choose_target(context: RequestContext, model: str) -> tuple[Target, ChainOptions]:
     if not model:
         raise missing_field("model")
-    context.set_model(model)
-    choice = context.runtime.catalog.find(model)
+    choice = await context.find_model(model)
     context.choice = TargetChoice(choice.targets[:1], choice.options)
     return choice.targets[0], choice.options
 

@@ -168,19 +168,21 @@ class RequestContext:
 
     # Before the call -------------------------------------------------------------------------------------------------
 
-    def set_model(self, model: str, /) -> None:
-        """Note the model that the client named, and check that its key may use it."""
+    async def find_model(self, model: str, /) -> TargetChoice:
+        """The targets of the model that the client named; its key must be allowed to use it."""
         check_name(model)
         self.model = model
-        check_model(self.key, model)
+        catalog = self.runtime.catalog
+        full = model if "/" in model else await catalog.full_name(model)
+        check_model(self.key, model, full)
+        return catalog.find(full)
 
     async def prepare(self, model: str, request: Request, /) -> None:
         """Choose the targets, and load what is stored of the conversation."""
         wire, runtime = cast("Wire", self.wire), self.runtime
         wire.server.check(model, request)
         _check_schemas(request)
-        self.set_model(model or runtime.catalog.default())
-        choice = runtime.catalog.find(self.model)
+        choice = await self.find_model(model or runtime.catalog.default())
         self.notices += choice.notices
         if GATEWAY_FIELDS in request.extra:
             self.conversation_id, request = take_conversation_id(request)

@@ -24,6 +24,7 @@ from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.alerts import Alerts
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
+from dragoman.gateway.provider_models import ProviderModels
 from dragoman.gateway.reasoning.vault import ReasoningVault
 from dragoman.gateway.response_cache import ResponseCache
 from dragoman.gateway.server.workers import Workers
@@ -91,7 +92,10 @@ class Runtime:
         webhooks.driver = self.registry.driver
         self.accounting.alerts = self._alerts(webhooks)
         self.hooks = make_hooks(config.hooks, HookServices(self.registry, webhooks))
-        self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
+        listed = ProviderModels(self.registry, config.providers, None if previous is None else previous.catalog.listed)
+        self.catalog: Catalog = Catalog(
+            self.registry, providers=config.providers, tiers=config.tiers, options=config.options, listed=listed
+        )
 
     def _alerts(self, webhooks: Webhooks) -> Alerts | None:
         settings, alerts = self.config.alerts, self.accounting.alerts
@@ -108,6 +112,7 @@ class Runtime:
 
     async def aclose(self) -> None:
         """Close the connections and stores. Call it after all requests have ended."""
+        self.catalog.listed.close()
         self.registry.close()
         if self.cache is not None:
             await self.cache.aclose()

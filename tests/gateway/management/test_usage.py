@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.gateway.management.usage import RequestView
+from dragoman.gateway.store.base import UsageRow
 from tests.support.gateway.admin import ADMIN, ROOT_CONFIG, Admin, running
 
 
@@ -97,6 +99,10 @@ def test_a_key_without_a_role_sees_its_own_usage_only() -> None:
         assert (await admin.refused("GET", "usage/requests?key=root", key=alice))[0] == 403
 
     run(work)
+
+
+def test_a_request_is_shown_with_every_field_of_its_row() -> None:
+    assert {*RequestView.__struct_fields__} == {*UsageRow.__struct_fields__, "attempt_details"}
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ def check_name(name: str, /) -> None:
         raise InvalidRequest(f"model must have only printable characters, got {name[:200]!r}", param="model")
 
 
-def check_model(key: Key | None, name: str, /) -> None:
-    """Raise Forbidden if a key may not use a model; `name` may list several."""
-    if key is not None and not all(key.may_use(element.strip()) for element in name.split(",")):
+def check_model(key: Key | None, name: str, full: str = "", /) -> None:
+    """Raise Forbidden if a key may not use a model; `name` may list several, and `full` has its provider."""
+    if key is None or (full and key.may_use(full)):
+        return
+    if not all(key.may_use(element.strip()) for element in name.split(",")):
         raise Forbidden(f"key {key.id!r} may not use {name[:200]!r}")

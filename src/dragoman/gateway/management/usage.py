@@ -135,6 +135,8 @@ class RequestView(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     losses: dict[str, int]
     """What the target did not get as the client sent it: how often, by the kind of the notice."""
+    cache: str | None
+    """What the response cache did: `hit`, `miss`, `refresh` or `skipped`; null if the request did not use it."""
     attempt_details: tuple[AttemptRecord, ...] = ()
     """Only of one request, and only if this worker answered it not long ago."""
 
@@ -274,7 +276,8 @@ def _cursor(text: str) -> tuple[float, str] | None:
 
 
 def _view(row: UsageRow) -> RequestView:
-    return RequestView(**msgspec.structs.asdict(row))
+    fields = UsageRow.__struct_fields__
+    return RequestView(**{name: getattr(row, name) for name in RequestView.__struct_fields__ if name in fields})
 
 
 def _iso(moment: float) -> str:

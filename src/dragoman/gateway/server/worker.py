@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from dragoman.errors import SetupError
+from dragoman.errors import SetupError, StoreDown
 from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, GatewaySettings
 from dragoman.gateway.observability import access_log as logs
@@ -75,6 +75,8 @@ class Worker:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 50)
+        with suppress(StoreDown):  # then the first request tries again
+            await self._app.manager.load()
         await server.listen(listener, tls)
         if is_first:
             print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
