@@ -9,6 +9,7 @@ import pytest
 
 from dragoman import (
     Finish,
+    InvalidRequest,
     Overloaded,
     RateLimited,
     Registry,
@@ -22,11 +23,13 @@ from dragoman import (
 from dragoman.engine.effects import Open, Send
 from dragoman.http import HttpRequest
 from dragoman.testing import (
+    ClaudeSimulator,
     CloseAfter,
     CloseAtOnce,
     FaultyServer,
     KeepOpen,
     NoResponse,
+    Paced,
     RawResponse,
     Recorder,
     Replayer,
@@ -252,3 +255,19 @@ def test_a_fault_of_the_transport_is_recorded() -> None:
     effect = Open(HttpRequest(method="POST", path="/v1/chat/completions", body=b'{"model":"m","messages":[]}'))
     with pytest.raises(Exception, match="refused"):
         asyncio.run(Recorder(Scripted(CloseAtOnce())).aopen(effect))
+
+
+def test_a_paced_answer_is_streamed_word_by_word() -> None:
+    with FaultyServer(Paced("a calm sea", 0.001)) as server, server.model().stream("hi") as stream:
+        assert list(stream.text_deltas()) == ["a ", "calm ", "sea"]
+    assert Scripted(Paced("a calm sea")).model().generate("hi").text == "a calm sea"
+
+
+def test_a_simulator_with_a_delay_streams_word_by_word() -> None:
+    simulator = ClaudeSimulator("a calm sea", delay=0.001)
+    with simulator.serve() as server:
+        model = simulator.registry().model(simulator.spec, base_url=server.url)
+        with model.stream("hi") as stream:
+            assert list(stream.text_deltas()) == ["a ", "calm ", "sea"]
+    with pytest.raises(InvalidRequest, match="delay must be a number of seconds, got -1"):
+        ClaudeSimulator(delay=-1)

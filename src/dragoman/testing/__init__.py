@@ -8,6 +8,7 @@
 A line of a script is one of these:
 
 - an answer: a text, a tool call, a tuple of tool calls, a Message, or a Response
+- an answer that is streamed word by word: Paced
 - an error of `dragoman.errors`, which is sent as the wire writes it
 - a fault: CloseAfter, CloseAtOnce, StallAfter, ResetAfter, NoResponse, KeepOpen, InvalidBody, ErrorInside200,
   DefectiveAnswer, RawResponse
@@ -27,6 +28,7 @@ from dragoman.testing.script import (
     InvalidBody,
     KeepOpen,
     NoResponse,
+    Paced,
     RawResponse,
     ResetAfter,
     ScriptLine,
@@ -65,6 +67,7 @@ __all__ = [
     "Loss",
     "NoResponse",
     "OllamaSimulator",
+    "Paced",
     "Violation",
     "RawResponse",
     "RecordedExchange",

@@ -159,6 +159,8 @@ class FaultyServer:
             connection.sendall(_head(answer))
         for chunk in answer.chunks:
             connection.sendall(_http_chunk(chunk) if answer.streamed else chunk)
+            if answer.streamed and answer.delay:
+                self._stopped.wait(answer.delay)
         match answer.ending:
             case "end":
                 if answer.streamed:

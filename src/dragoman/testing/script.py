@@ -1,7 +1,7 @@
 """The lines of a script, and how each wire writes them: a line becomes the bytes of an answer and the way they end."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman import wires
 from dragoman.errors import DragomanError, Truncated
-from dragoman.events import Event, fold, to_events
+from dragoman.events import Event, PartDelta, fold, to_events
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import (
     Finish,
@@ -44,11 +44,22 @@ class RawResponse(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_onl
         check_struct(self)
 
 
+class Paced(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+    """Streams an answer word by word, with a pause after each word, as a model does. `Scripted` does not wait."""
+
+    answer: "Answer"
+    delay: float = 0.03
+    """Seconds."""
+
+    def __post_init__(self) -> None:
+        check_struct(self)
+
+
 class CloseAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Closes the connection after `size` bytes of the body."""
 
     size: WholeNumber
-    answer: "Answer" = "Hello."
+    answer: "Answer | Paced" = "Hello."
 
     def __post_init__(self) -> None:
         check_struct(self)
@@ -58,7 +69,7 @@ class StallAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Sends nothing more after `size` bytes of the body, and keeps the connection open."""
 
     size: WholeNumber
-    answer: "Answer" = "Hello."
+    answer: "Answer | Paced" = "Hello."
 
     def __post_init__(self) -> None:
         check_struct(self)
@@ -68,7 +79,7 @@ class ResetAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
     """Resets the connection after `size` bytes of the body."""
 
     size: WholeNumber
-    answer: "Answer" = "Hello."
+    answer: "Answer | Paced" = "Hello."
 
     def __post_init__(self) -> None:
         check_struct(self)
@@ -125,6 +136,7 @@ ScriptLine: TypeAlias = (
     Answer
     | DragomanError
     | RawResponse
+    | Paced
     | CloseAfter
     | StallAfter
     | ResetAfter
@@ -149,6 +161,8 @@ class EncodedAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_o
     streamed: bool = False
     length: int | None = None
     """The content-length of a body that is not streamed."""
+    delay: float = 0.0
+    """Seconds between two chunks."""
 
 
 def check_lines(lines: Iterable[Any], /) -> list[ScriptLine]:
@@ -227,6 +241,9 @@ def render(line: ScriptLine, wire: Wire, request: Request, /) -> EncodedAnswer:
             endings: dict[type, Ending] = {CloseAfter: "close", StallAfter: "stall", ResetAfter: "reset"}
             chunks = _first_bytes(whole.chunks, line.size)
             return msgspec.structs.replace(whole, chunks=chunks, ending=endings[type(line)])
+        case Paced():
+            events = split_words(to_events(as_response(line.answer)))
+            return msgspec.structs.replace(render_events(events, wire, request), delay=line.delay)
         case KeepOpen():
             return msgspec.structs.replace(render(line.answer, wire, request), ending="open")
         case NoResponse():
@@ -259,6 +276,19 @@ def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> E
     encoder = wire.server.stream_encoder(request)
     chunks = [chunk for event in events if (chunk := encoder.feed(event))]
     return EncodedAnswer(status=200, headers={"content-type": encoder.content_type}, chunks=chunks, streamed=True)
+
+
+def split_words(events: Iterable[Event], /) -> Iterator[Event]:
+    """The same events with one delta for each word.
+
+    >>> [event.text for event in split_words([PartDelta(index=0, text="a calm sea")])]
+    ['a ', 'calm ', 'sea']
+    """
+    for event in events:
+        if isinstance(event, PartDelta):
+            yield from (PartDelta(index=event.index, text=word) for word in re.findall(r"\s*\S+\s*|\s+$", event.text))
+        else:
+            yield event
 
 
 def script_ended_error(count: int, /) -> Truncated:

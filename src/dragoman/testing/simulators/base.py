@@ -27,7 +27,7 @@ from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.providers import PROVIDERS
 from dragoman.testing.fake_provider import InProcessProvider
 from dragoman.testing.faulty_server import FaultyServer
-from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_path, render_events, wire_of
+from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_path, render_events, split_words, wire_of
 from dragoman.testing.simulators.seals import Seals
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_list, is_object
 from dragoman.types.checks import as_text, naming, wrong_value
@@ -116,8 +116,13 @@ class Simulator(InProcessProvider):
     COUNT_PATH: ClassVar[str | None] = None
     """How the path for token counts ends; None if the provider has none."""
 
-    def __init__(self, *lines: Answer, reply: Reply | None = None, model: str | None = None) -> None:
-        """`lines` are answers in order, `reply` makes all answers; without both, the answers are those of the demo."""
+    def __init__(
+        self, *lines: Answer, reply: Reply | None = None, model: str | None = None, delay: float = 0.0
+    ) -> None:
+        """`lines` are answers in order, `reply` makes all answers; without both, the answers are those of the demo.
+
+        With `delay`, a server streams word by word, with so many seconds after each.
+        """
         self.requests: list[Request] = []
         """The accepted requests so far, decoded."""
         self.http: list[HttpRequest] = []
@@ -135,6 +140,9 @@ class Simulator(InProcessProvider):
         with naming("lines"):
             self._lines = [as_response(line) for line in lines]
         self._reply = reply or self._from_script
+        if not isinstance(delay, int | float) or delay < 0:
+            raise wrong_value("delay", "a number of seconds", delay)
+        self._delay = delay
         self._calls = 0
         self._known_steps: dict[str, frozenset[str]] = {}
         self._lock = Lock()
@@ -231,7 +239,9 @@ class Simulator(InProcessProvider):
         self.requests.append(request)
         self.bodies.append(http.body)
         response = self._answered(request, call)
-        return render_events(to_events(response), wire, request)
+        if not self._delay:
+            return render_events(to_events(response), wire, request)
+        return replace(render_events(split_words(to_events(response)), wire, request), delay=self._delay)
 
     def _count(self, http: HttpRequest, body: JsonObject) -> EncodedAnswer:
         """Count tokens. The rules are those of generation; nothing is answered or noted."""
