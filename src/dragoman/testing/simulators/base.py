@@ -140,9 +140,10 @@ class Simulator(InProcessProvider):
         with naming("lines"):
             self._lines = [as_response(line) for line in lines]
         self._reply = reply or self._from_script
-        if not isinstance(delay, int | float) or delay < 0:
+        seconds: object = delay
+        if not isinstance(seconds, int | float) or seconds < 0:
             raise wrong_value("delay", "a number of seconds", delay)
-        self._delay = delay
+        self._delay = seconds
         self._calls = 0
         self._known_steps: dict[str, frozenset[str]] = {}
         self._lock = Lock()
