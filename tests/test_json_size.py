@@ -1,6 +1,7 @@
 """JSON is counted before it is decoded."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import InvalidRequest
-from dragoman.types import is_list, is_object
+from dragoman.types import is_list, is_object, json_size
 from dragoman.types.arguments import MAX_KEYS, parse_arguments, parse_history_arguments
 from dragoman.types.json_size import count_values, find_excess
 
@@ -47,7 +48,45 @@ def test_the_counts_are_those_of_the_decoded_value(value: object) -> None:
         assert excess in (None, f"has more than {keys - 1} keys")
 
 
+@given(
+    st.binary(max_size=40) | st.text(st.sampled_from('[]{}:,"\\\\1'), max_size=40).map(str.encode), st.integers(0, 4)
+)
+def test_the_quick_look_never_overlooks_an_excess(data: bytes, most: int) -> None:
+    limits = {"depth": most, "objects": 2 * most, "keys": most, "values": most}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_size, "_SMALL", 0)
+        excess = find_excess(data, **limits)
+        for name in ("_QUICK_ESCAPES", "_QUICK_QUOTES", "_QUICK_SIZE"):
+            patch.setattr(json_size, name, 0)
+            # A backslash outside of a string is not JSON: the decoder stops there, whatever follows.
+            assert find_excess(data, **limits) == excess or is_escape_outside(data)
+
+
+def is_escape_outside(data: bytes) -> bool:
+    return b"\\" in re.sub(rb'"(?:[^"\\]|\\.)*("|$)', b"", data, flags=re.DOTALL)
+
+
+def test_large_json_is_counted_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b"[" + b'["a"],' * 20 + b"[]]"
+    assert find_excess(data, depth=2, objects=22) is None
+    monkeypatch.setattr(json_size, "_SMALL", 5)
+    for name in ("_QUICK_QUOTES", "_QUICK_SIZE"):
+        monkeypatch.setattr(json_size, name, 5)
+        assert find_excess(data, depth=2, objects=22) is None
+        assert find_excess(data, depth=2, objects=21) == "has more than 21 objects and lists"
+
+
+def test_escapes_are_cut_out_one_by_one_or_in_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rb'["\\", "\"[[[", "\\\"{", "\u005b"]'
+    assert find_excess(data, depth=1, objects=1) is None
+    for name in ("_SMALL", "_QUICK_ESCAPES"):
+        monkeypatch.setattr(json_size, name, 0)
+        assert find_excess(data, depth=1, objects=1) is None
+        assert find_excess(data, depth=1, objects=0) == "has more than 0 objects and lists"
+
+
 def test_too_much_is_named() -> None:
+    assert find_excess(b"[]", depth=1, objects=1) is None
     keys = b"{" + b'"a":1,' * 9 + b'"b":1}'
     assert find_excess(keys, depth=5, objects=5, keys=9) == "has more than 9 keys"
     assert find_excess(b"[1,2,3,4]", depth=5, objects=5, values=2) == "has more than 2 values"

@@ -40,6 +40,7 @@ from dragoman.types import (
     is_object,
     user,
 )
+from dragoman.types.base import unchecked
 from dragoman.types.caching import CACHE
 from dragoman.types.files import FILE
 from dragoman.wires.common.caching import CACHE_MARKS
@@ -165,7 +166,7 @@ class _Calls:
         if waiting and waiting[0][0] != turn:
             waiting.clear()
         waiting.append((turn, id))
-        return msgspec.structs.replace(call, id=id)
+        return call if id == call.id else unchecked(call, id=id)
 
     def _new_id(self, id: str) -> str:
         """The next unused id with that prefix. Ids are never free again, so the numbers only grow."""

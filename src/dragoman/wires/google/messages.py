@@ -22,6 +22,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
 )
+from dragoman.types.base import unchecked
 from dragoman.types.quick import new_message, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, fill_turns, merge_answers, repair, result_media, start_with_user
@@ -191,7 +192,7 @@ class _OpenCalls:
         self._count += 1
         self._recent = deque() if self.after_user else self._recent
         self.after_user = False
-        call = call if call.id else msgspec.structs.replace(call, id=f"call_{self._count}")
+        call = call if call.id else unchecked(call, id=f"call_{self._count}")
         self._open[call.id] = call
         self._recent.append(call.id)
         return call

@@ -26,6 +26,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.base import unchecked
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.types.quick import new_call, new_text
 from dragoman.wires.common.citations import (
@@ -212,7 +213,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
         own = {COVERED: {"type": CUSTOM}, **make_extra(NAME, extra)}
         return new_call(id=id, name=str(custom.get("name", "")), arguments=arguments, extra=own)
     call = decode_function(data.get("function"), f"{where}.function")
-    return msgspec.structs.replace(call, id=id, extra=make_extra(NAME, extra))
+    return unchecked(call, id=id, extra=make_extra(NAME, extra))
 
 
 def decode_function(data: object, where: str) -> ToolCall:
