@@ -51,10 +51,10 @@ REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint mypy pyright pure laws properties fast recordings gateway gateway-parts browser io cli rest demo serve bench bench-gateway \
-        bench-resilience soak fuzz format docs dist clean
+        bench-resilience bench-routing soak fuzz format docs dist clean
 
 help:
-	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | bench-resilience | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60 STREAMS=200000]'
+	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | bench-resilience | bench-routing | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60 STREAMS=200000]'
 	@echo '     format | docs | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
 
 ifeq ($(strip $(PYTEST)),)
@@ -128,6 +128,9 @@ bench-gateway: $(VENV)/.bench $(PEERS)/litellm $(PEERS)/tensorzero $(PEERS)/port
 
 bench-resilience: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.resilience
+
+bench-routing: $(VENV)/.dev $(VENV)/litellm
+	PYTHON_LITELLM=$(VENV)/litellm/bin/python $(BIN)/python -m benchmarks.routing
 
 soak: $(VENV)/.dev
 	REQUESTS=$(REQUESTS) CALLS=$(CALLS) ROWS=10000 $(BIN)/pytest -q tests/gateway/test_soak.py tests/io/test_soak.py tests/cli/batch
