@@ -184,17 +184,16 @@ def test_a_model_refuses_a_request_or_an_answer(check: str) -> None:
 # Alerts ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_budget_that_is_used_alerts_once_for_each_part(receiver: Receiver) -> None:
+def test_a_budget_that_is_used_alerts_once_for_each_part_and_once_if_it_refuses(receiver: Receiver) -> None:
     plain, digest = new_key()
     config = f'[alerts]\nurl = "{receiver.url}"\nbudgets = [0.5, 1.0]\n'
     config += f'[keys.alice]\nhash = "{digest}"\nbudgets = [{{ per = "day", tokens = 60 }}]\n'
     request = Request(messages=(user("hello"),), max_tokens=20)
-    run(config, *[("demo/any", request)] * 4, authorization=plain)
-    texts = [message["text"] for message in receiver.messages]
-    assert len(texts) in (1, 2)
-    assert texts[0].startswith("key alice has used ")
-    assert receiver.messages[0]["alert"] == "budget"
-    assert receiver.messages[0]["limit"] == 60
+    assert run(config, *[("demo/any", request)] * 5, authorization=plain)[-1] == 429
+    half, refused = receiver.messages
+    assert (half["alert"], half["holder"], half["period"], half["limit"]) == ("budget", "key alice", "day", 60)
+    assert half["text"].startswith("key alice has used ")
+    assert refused["text"].endswith("; requests are refused")
 
 
 def test_a_target_that_fails_alerts_once(receiver: Receiver) -> None:

@@ -22,7 +22,14 @@ from dragoman.engine.failover import CooldownStarted
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import CallDelta, PartDelta
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import UNLIMITED, ExpectedUsage, LimitHeaders, QuotaAdmission, Quotas
+from dragoman.gateway.accounting.quotas import (
+    UNLIMITED,
+    ExpectedUsage,
+    LimitHeaders,
+    OverLimit,
+    QuotaAdmission,
+    Quotas,
+)
 from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
@@ -154,6 +161,8 @@ class Accounting:
 
     def count_refused(self, context: "RequestContext", error: DragomanError, /) -> UsageRow:
         """Count and log a refused request, without a row in the usage log."""
+        if self.alerts is not None and isinstance(error, OverLimit):
+            self.alerts.request_refused(error)
         row = self._row(context)
         row = msgspec.structs.replace(row, outcome="refused", status=error.http_status, duration=0.0)
         self.count_finished(row)

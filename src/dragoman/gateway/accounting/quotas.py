@@ -57,6 +57,8 @@ class OverLimit(RateLimited):
     ) -> None:
         super().__init__(message, code="rate_limit_exceeded", retry_after=retry_after, retry=retry)
         self.headers = headers
+        self.full: tuple[tuple[Limit, CounterLevel], ...] = ()
+        """The limits that have no room for the request."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -403,12 +405,14 @@ def _over_limit(limits: Sequence[Limit], reservation: Reservation, headers: Limi
     reasons: dict[str, list[str]] = {}
     for limit, level in full:
         reasons.setdefault(limit.holder, []).append(_reason(limit, level))
-    return OverLimit(
+    error = OverLimit(
         "; ".join(f"{holder}: {'; '.join(own)}" for holder, own in reasons.items()),
         headers=(*headers, *_limit_headers(limits, reservation.levels)),
         retry_after=None if never_fits else max(waits),
         retry=not never_fits,
     )
+    error.full = tuple(full)
+    return error
 
 
 def _reason(limit: Limit, level: CounterLevel) -> str:

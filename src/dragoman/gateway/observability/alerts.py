@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.engine.failover import CooldownStarted
 from dragoman.errors import StoreDown
-from dragoman.gateway.accounting.quotas import QuotaAdmission
+from dragoman.gateway.accounting.quotas import OverLimit, QuotaAdmission
 from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import PeriodCounter
@@ -74,6 +74,15 @@ class Alerts:
                     charge.ends,
                     _budget_alert(limit.holder, limit.label, level.used, charge.limit, limit.unit == "dollars"),
                 )
+
+    def request_refused(self, error: OverLimit, /) -> None:
+        """Send an alert if a budget refuses requests, once in its period."""
+        for limit, level in error.full:
+            charge = limit.charge
+            if isinstance(charge, PeriodCounter) and charge.limit:
+                message = _budget_alert(limit.holder, limit.label, level.used, charge.limit, limit.unit == "dollars")
+                text = f"{message['text']}; requests are refused"
+                self._send_once(f"{charge.key}:refused", charge.ends, {**message, "refused": True, "text": text})
 
     def target_failed(self, cooldown: CooldownStarted, /) -> None:
         """Send an alert for a target that is put on cooldown."""
