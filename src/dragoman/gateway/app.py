@@ -25,6 +25,7 @@ from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
 from dragoman.gateway.background import BackgroundResponses
+from dragoman.gateway.batches import BatchRunner
 from dragoman.gateway.conversations import RecentResponses
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.endpoints import run_endpoint
@@ -40,7 +41,7 @@ from dragoman.gateway.errors import (
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
-from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state, part_has_state
+from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
 from dragoman.gateway.request import RequestContext, redacted
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
@@ -103,6 +104,7 @@ class App:
         self.manager = Manager(self)
         self._dashboard = Dashboard(self.manager, is_local=is_local)
         self._background = BackgroundResponses()
+        self._batches = BatchRunner(lambda: self.runtime, self._answer_row)
         self._streams: set[_Stream] = set()
         self.sockets: set[Callable[[], None]] = set()
         """Functions that close the open WebSockets, each once it has nothing to answer."""
@@ -195,6 +197,13 @@ class App:
             if context.place.limits:
                 await context.runtime.accounting.quotas.finish(context.place, tokens=None)
 
+    async def _answer_row(self, context: RequestContext) -> GatewayResponse:
+        """The response to a row of a batch."""
+        try:
+            return await self._find(context).handle(context)
+        except Exception as error:  # noqa: BLE001 - as in `answer`
+            return await self._failed(context, to_dragoman_error(error, context.id))
+
     async def open_socket(self, http: HttpRequest, /) -> SocketHooks | GatewayResponse:
         """How to talk with a client that asks for a WebSocket, or the response that refuses it."""
         context = RequestContext(self.runtime, replace(http, method="POST"))
@@ -260,7 +269,7 @@ class App:
         context.note_completed(int(time.time()))
         if wire.add_durations is not None:
             response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
-        response, not_tagged = await _tag_response(response, context)
+        response, not_tagged = await context.tag_response(response)
         lost = (*response.notices, *not_tagged, *unsupported_parts(wire, response.message.parts))
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish(
@@ -368,8 +377,8 @@ class App:
         return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await context.runtime.accounting.scrape())
 
     async def run(self) -> None:
-        """Do the background work of the accounting and the manager, until cancelled."""
-        await asyncio.gather(self.runtime.accounting.run(), self.manager.run())
+        """Do the background work of the accounting, the manager and the batches, until cancelled."""
+        await asyncio.gather(self.runtime.accounting.run(), self.manager.run(), self._batches.run())
 
     def drain(self) -> None:
         """Report not ready, but go on answering. A WebSocket is closed as soon as it is idle."""
@@ -575,17 +584,6 @@ def _complete(value: S, context: RequestContext) -> S:
     """With the model that the client asked for, and an id and a time if the provider sent none."""
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
     return unchecked(value, id=id, model=redacted(context.model), created=created)
-
-
-async def _tag_response(response: Response, context: RequestContext) -> tuple[Response, tuple[Notice, ...]]:
-    """The response with the reasoning state of its target, for clients of another dialect."""
-    if not context.is_crossing(response.target) or not any(map(part_has_state, response.message.parts)):
-        return response, ()
-    tagger = await context.tagger(response.target)
-    if tagger is None:
-        return response, ()
-    response = tagger.tag_response(response)
-    return response, await context.keep_state(tagger, is_finished=True)
 
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:

@@ -17,6 +17,7 @@ from dragoman.gateway.request import RequestContext
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Notice, Ranking, Request, Usage, user
 from dragoman.wires.base import Wire
+from dragoman.wires.common.batch_values import BatchQuery
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
     CancelResponse,
@@ -81,6 +82,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             return await runtime.files.run(context.owner, endpoint_request)
         case ChatQuery():
             return await runtime.chats.run(context.owner, endpoint_request)
+        case BatchQuery():
+            return await runtime.batches.run(context.owner, endpoint_request)
         case StaticDocument():
             return None
 

@@ -32,7 +32,7 @@ from dragoman.gateway.hooks.base import NOTE_HEADER, HookCall, safe_headers
 from dragoman.gateway.hooks.run import hooked
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import RequestTags
-from dragoman.gateway.reasoning.outgoing import AnswerTagger
+from dragoman.gateway.reasoning.outgoing import AnswerTagger, part_has_state
 from dragoman.gateway.reasoning.places import STORED
 from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
 from dragoman.gateway.response_cache import CacheEntry, ResponseCache
@@ -436,6 +436,16 @@ class RequestContext:
             except (StoreDown, NotStored, InvalidRequest) as error:
                 notices += (Notice(kind="dropped", what="conversation", why=f"{NOT_STORED_REASON}{error}"),)
         return notices
+
+    async def tag_response(self, response: Response, /) -> tuple[Response, tuple[Notice, ...]]:
+        """The response with the reasoning state of its target, for clients of another dialect."""
+        if not self.is_crossing(response.target) or not any(map(part_has_state, response.message.parts)):
+            return response, ()
+        tagger = await self.tagger(response.target)
+        if tagger is None:
+            return response, ()
+        response = tagger.tag_response(response)
+        return response, await self.keep_state(tagger, is_finished=True)
 
     async def keep_state(self, tagger: AnswerTagger, /, *, is_finished: bool) -> tuple[Notice, ...]:
         """Store the reasoning state that is not in the tags of the answer."""

@@ -12,6 +12,7 @@ from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.accounting.pricing import price_names
 from dragoman.gateway.accounting.quotas import Quotas
 from dragoman.gateway.auth.api_keys import Keys
+from dragoman.gateway.batch_store import BatchStore
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import FILE, Config, GatewaySettings, configure_registry, decode_config
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
@@ -81,6 +82,7 @@ class Runtime:
         self.item_lists = ItemListStore(self.store)
         self.chats = ChatStore(self.store)
         self.files = FileStore(self.store, max_bytes=config.gateway.max_file_storage)
+        self.batches = BatchStore(self.store, self.files)
         self.reasoning = self._vault(previous, process_secret)
         self.cache = self._response_cache(previous)
         self.keys = Keys(config.keys, config.teams)

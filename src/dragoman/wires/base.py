@@ -38,6 +38,7 @@ from dragoman.types import (
     Text,
     ToolResult,
 )
+from dragoman.wires.common.batch_values import BatchRowResult
 from dragoman.wires.common.batches import Batches
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.notices import NoticeCollector
@@ -278,6 +279,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """How requests continue from a stored response; None if the protocol has no stored responses."""
     batches: Mapping[str, Batches] = {}
     """How providers run batches, by the value of their quirk `batches`."""
+    batch_files: Callable[[Iterable[BatchRowResult]], tuple[bytes, bytes]] | None = None
+    """The files with the results of a batch of a client, answers and errors; None if the protocol has no such files."""
     stored_chats: StoredChats | None = None
     """How requests ask for a stored chat; None if the protocol has none."""
     compaction: CompactionHooks | None = None

@@ -1,5 +1,6 @@
 """Anthropic's Messages API, as a client and as a server."""
 
+from dragoman.wires.anthropic.batch_endpoints import BATCH_ENDPOINTS
 from dragoman.wires.anthropic.batches import MessageBatches
 from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
@@ -34,5 +35,5 @@ WIRE = Wire(
     endpoints=ENDPOINTS,
     batches={"inline": MessageBatches()},
     files=AnthropicFiles(),
-    server_endpoints=SERVER_ENDPOINTS,
+    server_endpoints=(*SERVER_ENDPOINTS, *BATCH_ENDPOINTS),
 )

@@ -22,6 +22,7 @@ from dragoman.types import (
     Request,
     Response,
 )
+from dragoman.wires.common.batch_values import BatchPage, BatchQuery, BatchRowResult, StoredBatch
 from dragoman.wires.common.json import encode_json
 
 
@@ -228,6 +229,7 @@ EndpointRequest: TypeAlias = (
     | ItemListQuery
     | FileQuery
     | ChatQuery
+    | BatchQuery
     | StaticDocument
 )
 EndpointResult: TypeAlias = (
@@ -243,6 +245,9 @@ EndpointResult: TypeAlias = (
     | FileContent
     | StoredChat
     | ChatPage
+    | StoredBatch
+    | BatchPage
+    | tuple[BatchRowResult, ...]
     | None
 )
 

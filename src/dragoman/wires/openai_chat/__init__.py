@@ -3,6 +3,7 @@
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
+from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
 from dragoman.wires.openai_chat.decoder import ChatDecoder
 from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
@@ -32,6 +33,7 @@ WIRE = Wire(
     endpoints=ENDPOINTS,
     batches={"files": FileBatches(), "jobs": JobBatches()},
     files=FILES,
-    server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS),
+    server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS, *BATCH_ENDPOINTS),
+    batch_files=result_files,
     stored_chats=StoredChatCompletions(),
 )

@@ -1,0 +1,248 @@
+"""Batches of clients: the gateway runs their rows one after the other, in the name of the key that sent them.
+
+`BatchRunner` runs in each worker. A batch is run by the worker that holds its lease; if that worker dies, another one,
+or the next start of the gateway, goes on with the rows that have no result. A row is an ordinary request: it counts for
+the limits and budgets of its key, and has a row in the usage log. If the key is over a limit, the row waits.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from secrets import token_hex
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman import wires
+from dragoman.errors import InvalidRequest, StoreDown
+from dragoman.gateway.batch_store import BatchStore
+from dragoman.gateway.errors import NotStored
+from dragoman.gateway.request import RequestContext
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.response import GatewayResponse
+from dragoman.http import HttpRequest
+from dragoman.wires.common.batch_values import (
+    BatchInputRow,
+    BatchRowResult,
+    RowFate,
+    StoredBatch,
+)
+from dragoman.wires.common.server_endpoints import UploadedFile
+
+log = logging.getLogger("dragoman.gateway")
+
+CONCURRENCY = 4
+"""Rows of one batch at the same time."""
+MAX_BATCHES_AT_ONCE = 8
+"""Batches that one worker runs at the same time."""
+RENEWAL = 10.0
+"""Seconds after which a worker renews the lease of a batch."""
+CHECK = 1.0
+"""Seconds between two looks for new batches, and for a cancel by another worker."""
+MAX_WAIT = 60.0
+"""Seconds that a row waits before it is tried again while its key is over a limit."""
+AnswerRow: TypeAlias = Callable[["RequestContext"], Awaitable[GatewayResponse]]
+
+
+class BatchRunner:
+    """Runs the batches that this worker holds."""
+
+    def __init__(self, runtime: Callable[[], "Runtime"], answer: AnswerRow, /) -> None:
+        """`runtime` gives the current one; `answer` answers a request."""
+        self._runtime = runtime
+        self._answer = answer
+        self._name = token_hex(8)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Look for batches, and run them, until cancelled."""
+        try:
+            while True:
+                batches = self._runtime().batches
+                batches.changed.clear()
+                with suppress(StoreDown):
+                    await self._start_new(batches)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CHECK):
+                        await batches.changed.wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _start_new(self, batches: BatchStore) -> None:
+        for owner, id in await batches.running():
+            if len(self._tasks) >= MAX_BATCHES_AT_ONCE:
+                return
+            if id not in self._tasks and await batches.lease(id, self._name, is_new=True):
+                task = self._tasks[id] = asyncio.create_task(self._run(batches, owner, id))
+                task.add_done_callback(partial(self._ended, id))
+
+    def _ended(self, id: str, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(id, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("batch %s: %s; it is tried again", id, error)
+
+    async def _run(self, batches: BatchStore, owner: str | None, id: str) -> None:
+        run = _BatchRun(self._runtime, self._answer, batches, owner, id)
+        renewing = asyncio.create_task(self._renew(batches, run))
+        try:
+            await run.run()
+        except NotStored:
+            await batches.end(owner, id)
+        finally:
+            renewing.cancel()
+            with suppress(StoreDown):
+                await batches.release(id)
+
+    async def _renew(self, batches: BatchStore, run: "_BatchRun") -> None:
+        renewed = time.monotonic()
+        while True:
+            await asyncio.sleep(CHECK)
+            with suppress(StoreDown):
+                await run.save()
+                if time.monotonic() - renewed > RENEWAL:
+                    renewed = time.monotonic()
+                    await batches.lease(run.id, self._name, is_new=False)
+
+
+class _BatchRun:
+    """One batch while it runs in this worker."""
+
+    def __init__(
+        self,
+        runtime: Callable[[], "Runtime"],
+        answer: AnswerRow,
+        batches: BatchStore,
+        owner: str | None,
+        id: str,
+    ) -> None:
+        self.id = id
+        self._runtime = runtime
+        self._answer = answer
+        self._batches = batches
+        self._owner = owner
+        self._fates: dict[str, int] = {}
+        self._canceled = asyncio.Event()
+        self._expires = 0
+
+    async def run(self) -> None:
+        """Run the rows that have no result, and write the files of the results."""
+        batches, owner = self._batches, self._owner
+        batch = await batches.load(owner, self.id)
+        self._expires = batch.expires
+        if batch.state != "running":
+            self._canceled.set()
+        rows = await batches.rows(owner, self.id)
+        remaining: list[tuple[int, BatchInputRow]] = []
+        for index, row in enumerate(rows):
+            result = await batches.result(owner, self.id, index)
+            if result is None:
+                remaining.append((index, row))
+            else:
+                self._count(result.fate)
+        queue = iter(remaining)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CONCURRENCY):
+                group.create_task(self._work(batch, queue))
+        await self._finish(batch)
+
+    async def _work(self, batch: StoredBatch, queue: Iterator[tuple[int, BatchInputRow]]) -> None:
+        for index, row in queue:
+            result = await self._result(batch, row)
+            await self._batches.save_result(self._owner, self.id, index, result)
+            self._count(result.fate)
+
+    def _count(self, fate: RowFate) -> None:
+        self._fates[fate] = self._fates.get(fate, 0) + 1
+
+    async def save(self) -> None:
+        """Store how far the batch is, and see whether it was cancelled."""
+        fates = dict(self._fates)
+        batch = await self._batches.change(self._owner, self.id, lambda batch: replace(batch, fates=fates))
+        if batch.state == "canceling":
+            self._canceled.set()
+
+    async def _result(self, batch: StoredBatch, row: BatchInputRow) -> BatchRowResult:
+        while True:
+            if self._canceled.is_set():
+                return BatchRowResult(custom_id=row.custom_id, fate="canceled")
+            if time.time() > self._expires:
+                return BatchRowResult(custom_id=row.custom_id, fate="expired")
+            context = self._context(batch, row)
+            if context is None:
+                body = msgspec.Raw(b'{"error":{"message":"the key of the batch was removed"}}')
+                return BatchRowResult(custom_id=row.custom_id, fate="errored", status=401, body=body)
+            response = await self._answer(context)
+            if response.status != 429:
+                return _to_result(row, context, response)
+            wait = next((value for name, value in response.headers if name.lower() == "retry-after"), "1")
+            await self._pause(min(MAX_WAIT, float(wait) if wait.replace(".", "", 1).isdecimal() else 1.0))
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._canceled.wait()
+
+    def _context(self, batch: StoredBatch, row: BatchInputRow) -> RequestContext | None:
+        """The request of a row, in the name of the key; None if there is no such key any more."""
+        runtime = self._runtime()
+        key = next((key for key in runtime.keys.all if key.id == self._owner), None)
+        if key is None and self._owner is not None:
+            return None
+        headers = {"content-type": "application/json"}
+        http = HttpRequest(method="POST", path=batch.endpoint, headers=headers, body=bytes(row.body))
+        context = RequestContext(runtime, http)
+        context.key = key
+        return context
+
+    async def _finish(self, batch: StoredBatch) -> None:
+        """Write the files of the results, if the dialect has some. It waits until there is room for them."""
+        output: str | None = None
+        errors: str | None = None
+        to_files = wires.get(batch.wire).batch_files
+        if to_files is not None:
+            answers, failures = to_files(await self._batches.results(self._owner, self.id))
+            output = await self._upload(batch, "output", answers)
+            errors = await self._upload(batch, "errors", failures)
+        fates = dict(self._fates)
+
+        def end(batch: StoredBatch) -> StoredBatch:
+            ended_at = int(time.time())
+            return replace(batch, state="ended", ended_at=ended_at, fates=fates, output_file=output, error_file=errors)
+
+        await self._batches.change(self._owner, self.id, end)
+        await self._batches.end(self._owner, self.id)
+        if to_files is not None:
+            await self._batches.forget_rows(self._owner, batch)
+
+    async def _upload(self, batch: StoredBatch, name: str, data: bytes) -> str | None:
+        if not data:
+            return None
+        file = UploadedFile(
+            data=data, name=f"{batch.id}_{name}.jsonl", mime="application/jsonl", purpose="batch_output"
+        )
+        while True:
+            try:
+                return (await self._batches.files.create(self._owner, file)).id
+            except InvalidRequest as error:
+                log.warning("batch %s: no room for its results: %s", batch.id, error)
+                await asyncio.sleep(MAX_WAIT)
+
+
+def _to_result(row: BatchInputRow, context: RequestContext, response: GatewayResponse) -> BatchRowResult:
+    fate: RowFate = "succeeded" if response.status < 400 else "errored"
+    body = response.body
+    if not isinstance(body, bytes):
+        fate, body = "errored", b'{"error":{"message":"stream must be left out in a batch"}}'
+    return BatchRowResult(
+        custom_id=row.custom_id,
+        fate=fate,
+        status=400 if not isinstance(response.body, bytes) else response.status,
+        request_id=context.id,
+        body=msgspec.Raw(body or b"null"),
+    )
