@@ -1,4 +1,4 @@
-"""`python -m dragoman.gateway [CONFIG] [--host H] [--port P] [--workers N] [--no-auth]`."""
+"""`python -m dragoman.gateway [CONFIG] [--host H] [--port P] [--workers N] [--no-auth] [--reload]`."""
 
 import argparse
 import sys
@@ -16,6 +16,7 @@ def main() -> int:
     parser.add_argument("--port", type=int)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--no-auth", action="store_true")
+    parser.add_argument("--reload", action="store_true")
     arguments = parser.parse_args()
     try:
         serve(**vars(arguments))

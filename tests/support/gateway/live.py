@@ -35,7 +35,14 @@ class Gateway:
     """A gateway in a process of its own."""
 
     def __init__(
-        self, folder: Path, config: str = "", /, *, workers: int = 1, env: dict[str, str] | None = None
+        self,
+        folder: Path,
+        config: str = "",
+        /,
+        *,
+        workers: int = 1,
+        env: dict[str, str] | None = None,
+        options: tuple[str, ...] = (),
     ) -> None:
         self.port = free_port()
         self.path = folder / "dragoman.toml"
@@ -43,17 +50,23 @@ class Gateway:
         self.path.write_text(config, encoding="utf-8")
         self._workers = workers
         self._env = env or {}
+        self._options = options
+        self._folder = folder
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
-        words = [str(self.path), "--port", str(self.port), "--workers", str(self._workers)]
+        words = [str(self.path), "--port", str(self.port), "--workers", str(self._workers), *self._options]
         env = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME")}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dragoman.gateway", *words], env={**env, **self._env}, stdout=log, stderr=log
+                [sys.executable, "-m", "dragoman.gateway", *words],
+                cwd=self._folder,
+                env={**env, **self._env},
+                stdout=log,
+                stderr=log,
             )
         self.wait_until(lambda: self.get("/health/live")[0] == 200)
         return self

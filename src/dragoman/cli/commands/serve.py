@@ -17,5 +17,6 @@ def run(arguments: Namespace, /) -> int:
         port=arguments.port,
         workers=arguments.workers,
         no_auth=arguments.no_auth,
+        reload=arguments.reload,
     )
     return 0

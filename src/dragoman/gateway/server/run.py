@@ -5,8 +5,11 @@ What a worker needs is imported in the worker, so that the parent stays small.
 
 import os
 import secrets
+import signal
 from functools import partial
 from pathlib import Path
+
+from dragoman.errors import SetupError
 
 SECRET_SIZE = 32
 """Bytes of the secret that the workers of a gateway share."""
@@ -19,10 +22,12 @@ def serve(
     port: int | None = None,
     workers: int | None = None,
     no_auth: bool = False,
+    reload: bool = False,
 ) -> None:
     """Serve until SIGTERM or SIGINT. The other parameters override the config.
 
-    By default, the config is ./dragoman.toml if it exists, else the environment.
+    By default, the config is ./dragoman.toml if it exists, else the environment. With `reload`, a change of the config
+    or of a Python file below the current folder replaces the workers: for the development of hooks.
     """
     run = partial(
         _run_worker,
@@ -34,10 +39,16 @@ def serve(
         workers=workers,
     )
     if not hasattr(os, "fork"):
+        if reload:
+            raise SetupError("reload must be False on this system, which cannot replace workers, got True")
         run(None, True)  # noqa: FBT003 - as the supervisor calls it
         return
     from dragoman.gateway.server.supervisor import supervise
 
+    if reload:
+        from dragoman.gateway.server.source_watch import watch
+
+        watch(Path.cwd(), config, partial(os.kill, os.getpid(), signal.SIGUSR1))
     supervise(run)
 
 

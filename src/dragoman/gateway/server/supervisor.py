@@ -6,7 +6,8 @@ end of the socket. So no signal can be lost while a worker starts, and no worker
 
 SIGTERM first makes the workers report not ready for `drain` seconds, so that load balancers go elsewhere. Then they
 stop: they finish what is in progress, and end what still runs after `grace` seconds with an error. SIGINT, a second
-SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker.
+SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker. SIGUSR1 replaces the
+workers: new ones read the code and the config again.
 """
 
 import json
@@ -66,7 +67,7 @@ class _Supervisor:
 
     def serve(self) -> None:
         handlers = {signal.SIGTERM: self._terminate, signal.SIGINT: self._terminate, signal.SIGHUP: self._reload}
-        handlers[signal.SIGALRM] = self._timer
+        handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             self._settings = self._start(is_first=True)
@@ -100,7 +101,7 @@ class _Supervisor:
         code = 1
         try:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            for number in (signal.SIGHUP, signal.SIGALRM):
+            for number in (signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_IGN)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent tells us
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -168,6 +169,10 @@ class _Supervisor:
     def _reload(self, _number: int, _frame: object) -> None:
         """Workers reload the config themselves and keep what is in memory."""
         self._send_all(RELOAD)
+
+    def _replace(self, _number: int, _frame: object) -> None:
+        """Stop every worker; each is replaced as it ends."""
+        self._send_all(STOP)
 
     def _timer(self, _number: int, _frame: object) -> None:
         if not self._is_stopping:
