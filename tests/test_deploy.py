@@ -13,6 +13,7 @@ import pytest
 from dragoman.cli.parser import parser_of
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.server.checks import check_auth
 from tests.support.paths import ROOT
 
@@ -104,3 +105,50 @@ def test_the_container_is_made_of_what_there_is() -> None:
     assert set(requested.split(",")) <= extras.keys()
     copied = [word for line in re.findall(r"(?m)^COPY (?!--from)(.*) \S+$", text) for word in line.split()]
     assert all((ROOT / word).exists() for word in copied)
+
+
+# Compose and monitoring -----------------------------------------------------------------------------------------------
+
+COMPOSE = DEPLOY / "compose"
+MONITORING = DEPLOY / "monitoring"
+METRICS = {family.name for family in Metrics().families}
+
+
+@pytest.mark.parametrize("folder", [COMPOSE, MONITORING], ids=lambda folder: folder.name)
+def test_yamllint_takes_the_other_files(folder: Path) -> None:
+    rules = "{extends: default, rules: {line-length: {max: 120}}}"
+    assert not check(find("yamllint", "pip install yamllint"), "--strict", "-d", rules, str(folder))
+
+
+def test_compose_mounts_files_that_exist() -> None:
+    text = (COMPOSE / "compose.yaml").read_text()
+    mounted = set(re.findall(r"(?m)^      - (\.[^:]*):", text))
+    assert "../monitoring/grafana/dragoman.json" in mounted
+    made_by_you = {"./metrics-key"}
+    assert all((COMPOSE / path).exists() for path in mounted - made_by_you)
+
+
+def test_the_config_of_compose_is_right() -> None:
+    env = {"TEAM_HASH": new_key()[1], "OPERATOR_HASH": new_key()[1]}
+    config = decode_config((COMPOSE / "dragoman.toml").read_text(), env)
+    check_auth(config.gateway, config, no_auth=False)
+    assert config.gateway.store == "redis://redis:6379/0"
+
+
+@pytest.mark.parametrize("name", ["alerts.yml", "grafana/dragoman.json"])
+def test_only_metrics_that_exist_are_shown_and_alerted(name: str) -> None:
+    used = re.findall(r"dragoman_[a-z_]+", (MONITORING / name).read_text())
+    assert {re.sub("_bucket$", "", metric) for metric in used} <= METRICS
+    assert len(set(used)) > 4
+
+
+def test_the_board_is_json_with_places_that_do_not_overlap() -> None:
+    board = json.loads((MONITORING / "grafana" / "dragoman.json").read_text())
+    cells = [
+        (column, line)
+        for place in (panel["gridPos"] for panel in board["panels"])
+        for column in range(place["x"], place["x"] + place["w"])
+        for line in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(column for column, _ in cells) < 24
