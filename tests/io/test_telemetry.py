@@ -111,7 +111,10 @@ def test_metrics_by_the_conventions() -> None:
     (duration,) = collected.points(gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION)
     (first,) = collected.points(gen_ai_metrics.GEN_AI_CLIENT_OPERATION_TIME_TO_FIRST_CHUNK)
     tokens = collected.points(gen_ai_metrics.GEN_AI_CLIENT_TOKEN_USAGE)
+    (chunk,) = collected.points(gen_ai_metrics.GEN_AI_CLIENT_OPERATION_TIME_PER_OUTPUT_CHUNK)
     assert duration.count == first.count == 1
+    assert chunk.count >= 1
+    assert chunk.sum <= duration.sum
     assert first.sum <= duration.sum
     assert dict(duration.attributes) == {
         "gen_ai.operation.name": "chat",

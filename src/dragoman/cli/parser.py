@@ -214,9 +214,7 @@ def _serve(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=None, help="port to listen on (default: config or 8080)")
     parser.add_argument("--workers", type=_count, default=None, metavar="N", help="processes (default: config or 1)")
     parser.add_argument("--no-auth", action="store_true", help="serve without API keys, also on public addresses")
-    parser.add_argument(
-        "--reload", action="store_true", help="restart workers if a Python file changes"
-    )
+    parser.add_argument("--reload", action="store_true", help="restart workers if a Python file changes")
 
 
 def _translate(parser: ArgumentParser) -> None:

@@ -27,6 +27,7 @@ from dragoman.gateway.auth.api_keys import Key, LimitHolder, Team
 from dragoman.gateway.catalog import Tier
 from dragoman.gateway.hooks.load import HookSettings, read_hook
 from dragoman.gateway.observability.alerts import AlertSettings
+from dragoman.gateway.observability.metrics import MetricLabel
 from dragoman.gateway.response_cache import CacheSettings
 from dragoman.gateway.store import open_store
 from dragoman.gateway.validation import describe_mismatch
@@ -121,7 +122,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     log: bool = True
     """One line of JSON per request, without its content."""
     traces: bool = False
-    """OpenTelemetry spans, through the tracer provider of the process."""
+    """OpenTelemetry spans and metrics, through the providers of the process."""
+    metric_labels: tuple[MetricLabel, ...] = ()
+    """Further labels of requests, tokens and costs in /metrics: `key`, `team`."""
     reasoning_key: str | None = None
     """A secret that protects the reasoning state in the hands of clients; without it, the store has one."""
     drain: Annotated[float, msgspec.Meta(ge=0, le=86_400, title="seconds")] = 0.0

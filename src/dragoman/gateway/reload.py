@@ -24,6 +24,7 @@ NEEDS_RESTART = (
     "budgets_when_down",
     "log",
     "traces",
+    "metric_labels",
 )
 """Settings that a running gateway cannot change."""
 

@@ -23,6 +23,7 @@ from dragoman.gateway.item_lists import ItemListStore
 from dragoman.gateway.management.state import EMPTY, ManagedState, merge
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.alerts import Alerts
+from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.provider_models import ProviderModels
@@ -134,6 +135,7 @@ def _accounting(store: Store, shared_health: SharedHealthStore, gateway: Gateway
         shared_health=shared_health,
         tracing=Tracing() if gateway.traces else None,
         log=AccessLog() if gateway.log else None,
+        metrics=Metrics(gateway.metric_labels),
         workers=Workers(store) if store.is_shared and workers > 1 else None,
     )
 

@@ -5,18 +5,20 @@ provider, or run the program under `opentelemetry-instrument`. Contents of messa
 """
 
 import os
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dragoman.errors import DragomanError, SetupError, redact
+from dragoman.events import PartDelta, StreamEvent
 from dragoman.io.hooks import Call, Hooks
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, ToolResult, Usage
 from dragoman.types.checks import check_flag, wrong_value
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.metrics import Histogram, MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
     from dragoman.registry import Registry
@@ -37,7 +39,9 @@ MISSING = "OpenTelemetry is missing; run pip install 'dragoman[otel]'"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable of the conventions that allows contents."""
 _SPAN = "dragoman.span"
+_LAST_CHUNK = "dragoman.last_chunk"
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_CHUNK_SECONDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
 _TOKENS = tuple(4**power for power in range(14))
 """The boundaries of the histograms, as the conventions advise."""
 
@@ -138,7 +142,7 @@ def instrument(
     else:
         content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() == "true"
     recorder = _Recorder(tracer_provider, meter_provider, content=content)
-    hooks = Hooks(before=recorder.before, after=recorder.after, on_error=recorder.on_error)
+    hooks = Hooks(before=recorder.before, after=recorder.after, on_error=recorder.on_error, on_event=recorder.on_event)
     registry.add_hooks(hooks)
     return hooks
 
@@ -150,31 +154,13 @@ class _Recorder:
         self, tracer_provider: "TracerProvider | None", meter_provider: "MeterProvider | None", *, content: bool
     ) -> None:
         try:
-            from opentelemetry import metrics, trace
+            from opentelemetry import trace
         except ImportError as error:
             raise SetupError(MISSING) from error
         self._tracer = trace.get_tracer("dragoman", tracer_provider=tracer_provider)
         self._kind = trace.SpanKind.CLIENT
         self._error_status = trace.Status(trace.StatusCode.ERROR)
-        meter = metrics.get_meter("dragoman", meter_provider=meter_provider)
-        self._durations = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            "s",
-            "GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
-        self._first_chunks = meter.create_histogram(
-            "gen_ai.client.operation.time_to_first_chunk",
-            "s",
-            "Time to receive the first chunk.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
-        self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            "{token}",
-            "Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
-        )
+        self._measures = Measures(meter_provider)
         self._has_content = content
 
     def before(self, call: Call) -> None:
@@ -212,11 +198,51 @@ class _Recorder:
         span.end()
         self._measure(call, call.target, usage, kind)
 
+    def on_event(self, call: Call, event: StreamEvent) -> None:
+        if not isinstance(event, PartDelta):
+            return
+        now = time.monotonic()
+        last: float | None = call.data.get(_LAST_CHUNK)
+        call.data[_LAST_CHUNK] = now
+        if last is not None:
+            attributes = {**_base_attributes(call.target), "gen_ai.request.model": _model_of(call.target)}
+            self._measures.chunks.record(now - last, attributes)
+
     def _measure(self, call: Call, target: str, usage: Usage, more: dict[str, str]) -> None:
         attributes = {**_base_attributes(target), "gen_ai.request.model": _model_of(call.target), **more}
-        self._durations.record(call.duration, attributes)
-        if call.time_to_first_content is not None:
-            self._first_chunks.record(call.time_to_first_content, attributes)
+        self._measures.record(attributes, call.duration, call.time_to_first_content, usage)
+
+
+class Measures:
+    """The metrics of the conventions."""
+
+    def __init__(self, provider: "MeterProvider | None" = None, /) -> None:
+        from opentelemetry import metrics
+
+        meter = metrics.get_meter("dragoman", meter_provider=provider)
+
+        def histogram(name: str, unit: str, text: str, bounds: tuple[float, ...]) -> "Histogram":
+            return meter.create_histogram(name, unit, text, explicit_bucket_boundaries_advisory=bounds)
+
+        self._durations = histogram("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
+        self._first_chunks = histogram(
+            "gen_ai.client.operation.time_to_first_chunk", "s", "Time to receive the first chunk.", _SECONDS
+        )
+        self.chunks = histogram(
+            "gen_ai.client.operation.time_per_output_chunk",
+            "s",
+            "Time between two chunks, after the first one.",
+            _CHUNK_SECONDS,
+        )
+        self._tokens = histogram(
+            "gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _TOKENS
+        )
+
+    def record(self, attributes: dict[str, Any], duration: float, first: float | None, usage: Usage, /) -> None:
+        """Measure a call that has ended; `first` is the time to its first chunk, if it is a stream."""
+        self._durations.record(duration, attributes)
+        if first is not None:
+            self._first_chunks.record(first, attributes)
         for kind, count in (("input", usage.input), ("output", usage.output)):
             if count is not None:
                 self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})

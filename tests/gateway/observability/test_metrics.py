@@ -148,3 +148,30 @@ def test_a_request_costs_a_few_microseconds() -> None:
     for _ in range(2000):
         metrics.request_ended(each)
     assert (time.process_time() - began) / 2000 < 100e-6
+
+
+def test_labels_of_keys_and_teams_are_a_choice_of_the_operator() -> None:
+    metrics = Metrics(("key", "team"))
+    metrics.request_ended(row(key="alice", team="research", output=3, cost=1_000_000_000))
+    metrics.request_ended(row())
+    found = samples(metrics)
+    labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
+    assert found[named("dragoman_requests_total", **labels, key="alice", team="research")] == 1
+    assert found[named("dragoman_requests_total", **labels, key="", team="")] == 1
+    assert found[named("dragoman_cost_dollars_total", target="a/x", key="alice", team="research")] == 1
+    assert found[named("dragoman_tokens_total", target="a/x", kind="output", key="alice", team="research")] == 3
+
+
+def test_the_number_of_labels_is_bounded() -> None:
+    metrics = Metrics(("key",))
+    for number in range(MAX_VALUES + 5):
+        metrics.request_ended(row(key=f"key{number}"))
+    labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
+    assert samples(metrics)[named("dragoman_requests_total", **labels, key="other")] == 5
+
+
+def test_the_time_per_token_is_measured() -> None:
+    metrics = Metrics()
+    metrics.request_ended(row(stream=True, duration=1.1, time_to_first_token=0.1, output=11))
+    found = samples(metrics)
+    assert found[named("dragoman_time_per_output_token_seconds_sum", target="a/x")] == pytest.approx(0.1)

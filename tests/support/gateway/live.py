@@ -34,6 +34,8 @@ def chat(model: str, /, *, stream: bool = False, text: str = "hi") -> dict[str, 
 class Gateway:
     """A gateway in a process of its own."""
 
+    program: tuple[str, ...] = (sys.executable,)
+
     def __init__(
         self,
         folder: Path,
@@ -62,7 +64,7 @@ class Gateway:
         env = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME")}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dragoman.gateway", *words],
+                [*self.program, "-m", "dragoman.gateway", *words],
                 cwd=self._folder,
                 env={**env, **self._env},
                 stdout=log,

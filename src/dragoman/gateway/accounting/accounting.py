@@ -78,6 +78,7 @@ class Accounting:
         prices: Prices | None = None,
         tracing: Tracing | None = None,
         log: AccessLog | None = None,
+        metrics: Metrics | None = None,
         shared_health: SharedHealthStore | None = None,
         workers: Workers | None = None,
         clock: Callable[[], float] = time.time,
@@ -86,7 +87,7 @@ class Accounting:
         self.store = store
         self.quotas = quotas or Quotas(store)
         self.usage_log = UsageLog(store)
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
         self.recent = RecentRequests()
         self.prices = prices or Prices()
         self.tracing = tracing
@@ -300,6 +301,8 @@ class RequestRecord:
         if self._first is None:
             self._first = self._accounting.timer() - self._start
             self._is_answered = True
+        if self.span is not None:
+            self.span.chunk(self._accounting.timer() - self._start)
         for event in events:
             if type(event) is PartDelta or type(event) is CallDelta:
                 self._streamed_bytes += len(event.text.encode(errors="surrogatepass"))

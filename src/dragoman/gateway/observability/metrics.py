@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from dragoman.engine.health import TargetHealth
 from dragoman.errors import redact
@@ -11,11 +11,14 @@ from dragoman.types import Attempt
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_VALUES = 200
-"""Distinct targets; later ones are counted as `other`."""
+"""Distinct targets, keys or teams; later ones are counted as `other`."""
 MAX_VALUE = 200
 OTHER = "other"
 Lines: TypeAlias = dict[str, list[str]]
 """The lines of a worker by metric, without the name of the metric."""
+MetricLabel: TypeAlias = Literal["key", "team"]
+"""Labels that an operator may add."""
+TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
@@ -94,15 +97,24 @@ class Histogram:
 class Metrics:
     """All metrics of a gateway since its start."""
 
-    def __init__(self) -> None:
-        labels = ("dialect", "target", "outcome", "status")
-        self._requests = Counter("dragoman_requests_total", "Requests that ended.", labels)
+    def __init__(self, labels: tuple[MetricLabel, ...] = (), /) -> None:
+        """`labels` are further ones of requests, tokens and costs. Each has a series for every key, or every team."""
+        self._owner_labels = labels
+        self._requests = Counter(
+            "dragoman_requests_total", "Requests that ended.", ("dialect", "target", "outcome", "status", *labels)
+        )
         self._duration = Histogram("dragoman_request_duration_seconds", "Duration of a request.", ("dialect", "target"))
         self._first = Histogram(
             "dragoman_time_to_first_token_seconds", "Time to the first event of a stream.", ("target",)
         )
-        self._tokens = Counter("dragoman_tokens_total", "Tokens, by kind.", ("target", "kind"))
-        self._cost = Counter("dragoman_cost_dollars_total", "Cost of requests with a known price.", ("target",))
+        self._per_token = Histogram(
+            "dragoman_time_per_output_token_seconds",
+            "Mean time per token of a stream, after its first event.",
+            ("target",),
+            TOKEN_SECONDS,
+        )
+        self._tokens = Counter("dragoman_tokens_total", "Tokens, by kind.", ("target", "kind", *labels))
+        self._cost = Counter("dragoman_cost_dollars_total", "Cost of requests with a known price.", ("target", *labels))
         self._attempts = Counter("dragoman_attempts_total", "Attempts of single targets.", ("target", "outcome"))
         self._cache = Counter("dragoman_cache_requests_total", "Requests that used the response cache.", ("result",))
         self._in_flight = Gauge("dragoman_requests_in_flight", "Requests in flight.")
@@ -112,11 +124,13 @@ class Metrics:
             "dragoman_target_cooldown", "Whether a target is on cooldown, disabled or on trial.", ("target",)
         )
         self._targets: dict[str, str] = {}
+        self._owners: dict[MetricLabel, dict[str, str]] = {}
         self._in_flight.set(0)
         self.families: tuple[Counter | Histogram, ...] = (
             self._requests,
             self._duration,
             self._first,
+            self._per_token,
             self._tokens,
             self._cost,
             self._attempts,
@@ -146,18 +160,21 @@ class Metrics:
             self._in_flight.add(-1)
         target, dialect = self._target(row.target), row.dialect or ""
         status = "" if row.status is None else str(row.status)
-        self._requests.add(1, dialect, target, row.outcome, status)
+        owner = tuple(self._owner(label, getattr(row, label)) for label in self._owner_labels)
+        self._requests.add(1, dialect, target, row.outcome, status, *owner)
         if row.duration is not None:
             self._duration.add(row.duration, dialect, target)
         if row.time_to_first_token is not None and row.stream:
             self._first.add(row.time_to_first_token, target)
+            if row.duration is not None and row.output is not None and row.output > 1:
+                self._per_token.add((row.duration - row.time_to_first_token) / (row.output - 1), target)
         for kind, count in (("input", row.input), ("output", row.output), ("cache_read", row.cache_read)):
             if count:
-                self._tokens.add(count, target, kind)
+                self._tokens.add(count, target, kind, *owner)
         if row.cache is not None:
             self._cache.add(1, row.cache)
         if row.cost:
-            self._cost.add(row.cost / 1e9, target)
+            self._cost.add(row.cost / 1e9, target, *owner)
 
     def text(self, health: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0) -> bytes:
         """All metrics in Prometheus format."""
@@ -173,14 +190,22 @@ class Metrics:
         return {family.name: list(family.lines()) for family in self.families}
 
     def _target(self, name: str | None) -> str:
-        if not name:
-            return ""
-        known = self._targets.get(name)
-        if known is None:
-            if len(self._targets) >= MAX_VALUES:
-                return OTHER
-            known = self._targets[name] = redact(name)[:MAX_VALUE]
-        return known
+        return _bounded(name, self._targets)
+
+    def _owner(self, label: MetricLabel, name: str | None) -> str:
+        return _bounded(name, self._owners.setdefault(label, {}))
+
+
+def _bounded(name: str | None, known: dict[str, str]) -> str:
+    """The value of a label; names after the first `MAX_VALUES` are `other`."""
+    if not name:
+        return ""
+    value = known.get(name)
+    if value is None:
+        if len(known) >= MAX_VALUES:
+            return OTHER
+        value = known[name] = redact(name)[:MAX_VALUE]
+    return value
 
 
 _HEADERS = {family.name: (family.help, family.kind) for family in Metrics().families}

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of requests, after the GenAI semantic conventions, without content. Needs the extra `otel`.
+"""OpenTelemetry spans and metrics of requests, by the GenAI conventions, without content. Needs the extra `otel`.
 
 OpenTelemetry itself sends the spans: run the gateway under `opentelemetry-instrument`, or set a tracer provider first.
 """
@@ -10,24 +10,28 @@ from msgspec.structs import replace
 
 from dragoman.errors import SetupError, redact
 from dragoman.gateway.store.base import UsageRow
-from dragoman.io.telemetry import MISSING, known, provider_name, request_attributes, response_attributes
+from dragoman.io.telemetry import MISSING, Measures, known, provider_name, request_attributes, response_attributes
 from dragoman.types import Request, Response, Usage
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import TracerProvider
 
 Operation: TypeAlias = Literal["chat", "embeddings", "count_tokens", "rerank", "pass_through"]
 """The operation of a span. The conventions have a name only for the first two."""
 
+_MEASURED = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model")
 DEFAULT_PROVIDER = "dragoman"
 """The provider of a span whose target is not known: the attribute is required."""
 
 
 class Tracing:
-    """Starts a span for each request."""
+    """Starts a span for each request, and measures it when it ends."""
 
-    def __init__(self, provider: "TracerProvider | None" = None, /) -> None:
+    def __init__(
+        self, provider: "TracerProvider | None" = None, /, *, meter_provider: "MeterProvider | None" = None
+    ) -> None:
         try:
             from opentelemetry import propagate, trace
         except ImportError as error:
@@ -35,6 +39,7 @@ class Tracing:
         self._tracer = trace.get_tracer("dragoman", tracer_provider=provider)
         self._kind = trace.SpanKind.CLIENT
         self._extract = propagate.extract
+        self._measures = Measures(meter_provider)
 
     def begin(
         self,
@@ -53,16 +58,24 @@ class Tracing:
         attributes |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": provider_name(provider)}
         if conversation is not None:
             attributes["gen_ai.conversation.id"] = redact(conversation)
-        return RequestSpan(
-            self._tracer.start_span(f"{operation} {model}", self._extract(dict(headers)), self._kind, attributes)
-        )
+        span = self._tracer.start_span(f"{operation} {model}", self._extract(dict(headers)), self._kind, attributes)
+        return RequestSpan(span, self._measures, {name: attributes[name] for name in _MEASURED})
 
 
 class RequestSpan:
     """The span of one request."""
 
-    def __init__(self, span: "OtelSpan") -> None:
+    def __init__(self, span: "OtelSpan", measures: Measures, attributes: dict[str, Any]) -> None:
         self._span = span
+        self._measures = measures
+        self._attributes = attributes
+        self._last_chunk: float | None = None
+
+    def chunk(self, seconds: float, /) -> None:
+        """A chunk was written, that many seconds after the start of the request."""
+        if self._last_chunk is not None:
+            self._measures.chunks.record(seconds - self._last_chunk, self._attributes)
+        self._last_chunk = seconds
 
     def end(self, row: UsageRow, response: Response | None = None, /, *, error: BaseException | None = None) -> None:
         """End the span with the attributes of the response."""
@@ -75,6 +88,18 @@ class RequestSpan:
                 self._span.set_attribute("error.type", row.outcome if error is None else type(error).__name__)
                 self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
+        self._measure(row, response, error)
+
+    def _measure(self, row: UsageRow, response: Response | None, error: BaseException | None) -> None:
+        attributes = dict(self._attributes)
+        if row.target is not None:
+            attributes["gen_ai.provider.name"] = provider_name(row.target.partition("/")[0])
+        if response is not None and response.model:
+            attributes["gen_ai.response.model"] = response.model
+        if row.outcome != "served":
+            attributes["error.type"] = row.outcome if error is None else type(error).__name__
+        first = row.time_to_first_token if row.stream else None
+        self._measures.record(attributes, row.duration or 0.0, first, Usage(input=row.input, output=row.output))
 
 
 def _response_attributes(row: UsageRow, response: Response | None) -> dict[str, Any]:
