@@ -86,7 +86,7 @@ HEADERS = {
 
 def test_limits_are_learnt_from_headers() -> None:
     loads, to = Loads(), target("aa/m")
-    loads.learn(start(loads, to), Head(status=200, headers=HEADERS), 10.0)
+    loads.learn("aa/m", Head(status=200, headers=HEADERS), 10.0, start(loads, to))
     assert loads.full(to, 10.0, 0) is None
     start(loads, to, 11.0)
     full = loads.full(to, 12.0, 0)
@@ -99,7 +99,7 @@ def test_requests_that_started_later_are_not_counted_by_the_provider() -> None:
     loads, to = Loads(), target("aa/m")
     slot = start(loads, to)
     start(loads, to)
-    loads.learn(slot, Head(status=200, headers=HEADERS), 1.0)
+    loads.learn("aa/m", Head(status=200, headers=HEADERS), 1.0, slot)
     assert loads.full(to, 1.0, 0) is not None
 
 
@@ -121,7 +121,7 @@ def test_requests_that_started_later_are_not_counted_by_the_provider() -> None:
 )
 def test_the_forms_of_several_providers_are_read(headers: dict[str, str], wait: float) -> None:
     loads, to = Loads(), target("aa/m")
-    loads.learn(start(loads, to), Head(status=200, headers=headers), 0.0)
+    loads.learn("aa/m", Head(status=200, headers=headers), 0.0, start(loads, to))
     full = loads.full(to, 0.0, 10)
     assert full is not None
     assert full.wait == wait
@@ -130,7 +130,7 @@ def test_the_forms_of_several_providers_are_read(headers: dict[str, str], wait: 
 @pytest.mark.parametrize("headers", [{}, {"x-ratelimit-remaining-requests": "many"}, {"remaining": "0"}])
 def test_other_headers_are_ignored(headers: dict[str, str]) -> None:
     loads, to = Loads(), target("aa/m")
-    loads.learn(start(loads, to), Head(status=200, headers=headers), 0.0)
+    loads.learn("aa/m", Head(status=200, headers=headers), 0.0, start(loads, to))
     assert loads.full(to, 0.0, 10) is None
 
 

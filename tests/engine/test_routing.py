@@ -290,6 +290,15 @@ def test_a_limit_that_a_provider_reports_is_respected_before_it_refuses() -> Non
     assert ask(world, targets, health, order=order).target == "aa/m"
 
 
+def test_a_plain_chain_learns_limits_too() -> None:
+    health, targets = Health(), [target("aa/m"), target("bb/m")]
+    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "30s"}
+    world = World(Status(200, last_line("fine"), headers), OK, OK)
+    assert [ask(world, targets, health).target for _ in range(2)] == ["aa/m", "bb/m"]
+    world.now += 31.0
+    assert ask(world, targets, health).target == "aa/m"
+
+
 def test_tokens_are_learnt_and_limited() -> None:
     health = Health()
     targets = [*limited(target("aa/m"), tokens_per_minute=20), target("bb/m")]

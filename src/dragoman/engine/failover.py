@@ -147,6 +147,7 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
         health,
         options.timeouts,
         lambda error, began: Chain(request, health, options).run(targets, error, began),
+        health.loads if len(targets) > 1 else None,
     )
 
 
@@ -196,6 +197,7 @@ class Chain:
             self._health,
             self._options.timeouts,
             lambda error, began: self.run(targets, error, began),
+            self._health.loads if len(targets) > 1 else None,
         )
 
     def run(
@@ -381,7 +383,7 @@ class Chain:
             completed = yield from attempt_with_files(self._request, target, self._call_context(candidate))
             now, used = completed.ended_at, total_tokens(completed.response.usage)
             if completed.head is not None:
-                loads.learn(slot, completed.head, now)
+                loads.learn(target.name, completed.head, now, slot)
             loads.record_latency(target.name, now, completed.latency, stream=self._request.stream)
             return completed
         finally:

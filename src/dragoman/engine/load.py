@@ -199,7 +199,7 @@ class Loads:
 
     # What answers tell ------------------------------------------------------------------------------------------------
 
-    def learn(self, slot: Slot, head: Head, now: float, /) -> None:
+    def learn(self, name: str, head: Head, now: float, slot: Slot | None = None, /) -> None:
         """Read what is left of the provider's limits from the headers of an answer.
 
         Requests that started after this one may not be counted in the headers, so they are subtracted.
@@ -208,12 +208,12 @@ class Loads:
         if not states:
             return
         with self._lock:
-            load = self._load(slot.name)
-            later = load.started - slot.number - 1
-            for name, (kind, remaining, reset) in states.items():
+            load = self._load(name)
+            later = 0 if slot is None else load.started - slot.number - 1
+            for limit, (kind, remaining, reset) in states.items():
                 left = remaining - (later if kind == "requests" else 0)
                 until = now + min(MAX_WAIT, WINDOW if reset is None else reset)
-                load.reported[name] = kind, _Reported(left, until)
+                load.reported[limit] = kind, _Reported(left, until)
 
     def record_latency(self, name: str, now: float, seconds: float, /, *, stream: bool) -> None:
         """Note how long an answer took, or its first event if it was streamed."""

@@ -16,6 +16,7 @@ from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
 from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit
 from dragoman.engine.health import Health
+from dragoman.engine.load import Loads
 from dragoman.errors import DragomanError, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
@@ -46,12 +47,21 @@ def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
 
 
 def plain_call(
-    request: Request, target: Target, health: Health, timeouts: Timeouts, long_way: LongWay, /
+    request: Request,
+    target: Target,
+    health: Health,
+    timeouts: Timeouts,
+    long_way: LongWay,
+    loads: Loads | None = None,
+    /,
 ) -> Plan[Response]:
-    """The response of a target that is healthy; what the long way makes of it if it is not, or if it fails."""
+    """The response of a target that is healthy; what the long way makes of it if it is not, or if it fails.
+
+    If there are other targets, `loads` has the limits that this one reports.
+    """
     began: float = yield Now()
     name = target.name
-    if health.get(name).state != "healthy":
+    if health.get(name).state != "healthy" or (loads is not None and loads.full(target, began, 1) is not None):
         return (yield from long_way(None, began))
     http: HttpRequest | None = None
     head: Head | None = None
@@ -78,6 +88,8 @@ def plain_call(
         duration = ended_at - began
         health.record_success(name, duration)
         request_id, rate_limits = provider_headers(answer)
+        if loads is not None and rate_limits:
+            loads.learn(name, answer, ended_at)
         attempt = unchecked(SERVED, target=name, duration=duration, usage=response.usage)
         yield Observe(attempt)
         return unchecked(

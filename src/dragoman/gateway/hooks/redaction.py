@@ -86,7 +86,9 @@ class Redaction(Hook):
         call.request = table.redact(call.request)
         if table.values:
             call.data[self] = table
-            call.notice("personal data", f"the provider gets placeholders, in the place of {len(table.values)}")
+            call.notice(
+                "personal data", f"the provider gets placeholders instead; number of values: {len(table.values)}"
+            )
 
     def after(self, call: HookCall, response: Response) -> Response | None:
         table: Placeholders | None = call.data.get(self)
