@@ -312,11 +312,19 @@ def _admin(parser: ArgumentParser) -> None:
         "kind",
         nargs="?",
         metavar="KIND",
-        help="keys, teams, aliases, tiers, providers, limits, usage, audit or me (default: list all operations)",
+        help="keys, teams, aliases, tiers, pools, providers, limits, usage, audit or me (default: list all operations)",
     )
     parser.add_argument("action", nargs="?", metavar="ACTION", help="list, show, create, update, delete, …")
     parser.add_argument("words", nargs="*", metavar="NAME FIELD=VALUE", help="the name, and fields with their values")
     _gateway(parser)
+
+
+def _import_litellm(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="config.yaml", help="the config of a LiteLLM proxy")
+    parser.add_argument(
+        "-o", "--output", default="dragoman.toml", metavar="FILE", help="file to write, or - (default: dragoman.toml)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
 
 
 def _usage(parser: ArgumentParser) -> None:
@@ -391,6 +399,12 @@ COMMANDS = {
             "dragoman admin providers set box like=vllm base_url=http://box:8000/v1 api_key=@key.txt",
             "dragoman admin usage sums by=day group=team,model since=30d",
         ),
+    ),
+    "import-litellm": Command(
+        "import_litellm",
+        "Write a dragoman.toml from the config of a LiteLLM proxy",
+        _import_litellm,
+        ("dragoman import-litellm config.yaml",),
     ),
     "usage": Command("usage", "Show the requests, tokens and costs of a gateway", _usage, ("dragoman usage",)),
     "health": Command(

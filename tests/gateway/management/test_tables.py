@@ -58,6 +58,18 @@ def test_a_tier_is_added() -> None:
     run(work)
 
 
+def test_a_pool_is_added_and_removed() -> None:
+    async def work(admin: Admin) -> None:
+        table = {"targets": ["demo/any", "demo/slow"], "order": "in_order"}
+        shown = await admin.do("PUT", "pools/shared", {"table": table})
+        assert (shown["table"], shown["targets"]) == (table, ["demo/any", "demo/slow"])
+        assert (await admin.chat(ADMIN, "shared"))[0] == 200
+        await admin.do("DELETE", "pools/shared")
+        assert (await admin.chat(ADMIN, "shared"))[0] == 404
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "problem"),
     [

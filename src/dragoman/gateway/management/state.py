@@ -17,8 +17,8 @@ from dragoman.gateway.config import Config, decode_tables
 from dragoman.types import JsonObject, is_object
 
 H = TypeVar("H", bound=LimitHolder)
-TableKind: TypeAlias = Literal["aliases", "tiers", "providers"]
-TABLE_KINDS: Final[tuple[TableKind, ...]] = ("aliases", "tiers", "providers")
+TableKind: TypeAlias = Literal["aliases", "tiers", "pools", "providers"]
+TABLE_KINDS: Final[tuple[TableKind, ...]] = ("aliases", "tiers", "pools", "providers")
 MAX_KEYS = 10_000
 """Keys in the store: every change writes the whole state."""
 RECENT_CHANGES = 50
@@ -48,6 +48,7 @@ class ManagedState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     teams: dict[str, Team | None] = {}
     aliases: dict[str, str | None] = {}
     tiers: dict[str, JsonObject | None] = {}
+    pools: dict[str, JsonObject | None] = {}
     providers: dict[str, JsonObject | None] = {}
     revision: int = 0
     """How many changes there were."""
@@ -94,7 +95,7 @@ def merge(base: Config, state: ManagedState, env: Mapping[str, str], /) -> Merge
 
 
 def _with_tables(base: Config, state: ManagedState, env: Mapping[str, str]) -> Config:
-    if not (state.aliases or state.tiers or state.providers):
+    if not any(state.tables(kind) for kind in TABLE_KINDS):
         return base
     source = dict(base.source)
     source.update({kind: merged_tables(base, state, kind) for kind in TABLE_KINDS})

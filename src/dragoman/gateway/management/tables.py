@@ -1,4 +1,4 @@
-"""Operations on aliases, tiers and providers: tables as in the config file, changed at run time."""
+"""Operations on aliases, tiers, pools and providers: tables as in the config file, changed at run time."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
@@ -16,17 +16,18 @@ from dragoman.gateway.management.state import TABLE_KINDS, ManagedState, TableKi
 from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
 
-ManagedKind: TypeAlias = Literal["keys", "teams", "aliases", "tiers", "providers"]
+ManagedKind: TypeAlias = Literal["keys", "teams", "aliases", "tiers", "pools", "providers"]
 KINDS: Final[tuple[ManagedKind, ...]] = ("keys", "teams", *TABLE_KINDS)
 ONE: Final[dict[ManagedKind, str]] = {
     "keys": "key",
     "teams": "team",
     "aliases": "alias",
     "tiers": "tier",
+    "pools": "pool",
     "providers": "provider",
 }
 MAX_TABLES = 2000
-"""Aliases, tiers and providers of each kind in the store."""
+"""Names of each kind in the store."""
 
 
 class AliasBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +37,7 @@ class AliasBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TableBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table as in the config file: `[tiers.NAME]` or `[providers.NAME]`."""
+    """A table as in the config file: `[tiers.NAME]`, `[pools.NAME]` or `[providers.NAME]`."""
 
     table: dict[str, Any]
     """In a provider, `(set)` stands for a secret that is stored already."""
@@ -151,7 +152,8 @@ def _facts(runtime: Runtime, kind: TableKind, name: str) -> dict[str, Any]:
     if kind == "providers":
         target = runtime.registry.target(f"{name}/any")
         return {"wire": target.wire, "ready": not target.lacks_key}
-    # The name of an alias may have a *, which is no model that could be found.
+    if kind == "pools" and runtime.registry.pools[name].providers:
+        return {"targets": tuple(f"{provider}/*" for provider in runtime.registry.pools[name].providers)}
     return {"targets": tuple(target.name for target in runtime.registry.targets(name))}
 
 

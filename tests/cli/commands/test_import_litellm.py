@@ -1,0 +1,147 @@
+"""`dragoman import-litellm`: a config of a LiteLLM proxy becomes a config of ours that starts, and what differs is said."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.gateway.config import Config, configure_registry, decode_config
+from dragoman.registry import Registry
+
+CONFIG = """\
+model_list:
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/gpt-4o-eu
+      api_base: https://europe.openai.azure.com/
+      api_key: os.environ/AZURE_API_KEY_EU
+      api_version: "2024-10-21"
+      rpm: 6
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/gpt-4o-ca
+      api_base: https://canada.openai.azure.com/
+      api_key: os.environ/AZURE_API_KEY_CA
+      rpm: 12
+  - model_name: gpt-4o
+    litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY}
+  - model_name: claude
+    litellm_params: {model: anthropic/claude-sonnet-4-5, temperature: 0.2}
+  - model_name: anthropic/claude-3
+    litellm_params: {model: bedrock/converse/anthropic.claude-3-sonnet, aws_region_name: us-east-1}
+  - model_name: local
+    litellm_params: {model: openai/qwen3, api_base: "http://box:8000/v1", api_key: none}
+  - model_name: second
+    litellm_params: {model: openai/gpt-4o, api_key: os.environ/OTHER_OPENAI_KEY}
+  - model_name: "groq/*"
+    litellm_params: {model: "groq/*", api_key: os.environ/GROQ_API_KEY}
+  - model_name: bare
+    litellm_params: {model: gpt-4o-mini}
+  - model_name: odd
+    litellm_params: {model: watsonx/granite}
+litellm_settings:
+  num_retries: 3
+  request_timeout: 120
+  drop_params: true
+  fallbacks: [{"gpt-4o": ["claude"]}]
+  context_window_fallbacks: [{"claude": ["gpt-4o"]}]
+router_settings:
+  routing_strategy: simple-shuffle
+  model_group_alias: {"gpt-4": "gpt-4o"}
+  redis_host: os.environ/REDIS_HOST
+  allowed_fails: 3
+general_settings:
+  master_key: sk-0123456789-0123456789-0123
+  alerting: ["slack"]
+"""
+ENV = {
+    "AZURE_API_KEY_EU": "key-eu-123456",
+    "AZURE_API_KEY_CA": "key-ca-123456",
+    "OPENAI_API_KEY": "key-openai-123456",
+    "OTHER_OPENAI_KEY": "key-other-123456",
+    "REDIS_HOST": "redis",
+    "AWS_REGION": "us-east-1",
+}
+
+
+def convert(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tuple[Config, list[str], dict[str, Any]]:
+    source, output = folder / "config.yaml", folder / "dragoman.toml"
+    source.write_text(text, encoding="utf-8")
+    assert main(["import-litellm", str(source), "-o", str(output), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    return decode_config(output.read_text(encoding="utf-8"), ENV), report["differences"], report
+
+
+def test_every_model_has_its_targets_and_their_own_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, _, report = convert(tmp_path, CONFIG, capsys)
+    registry = Registry(env=ENV)
+    configure_registry(registry, config)
+    found = {name: [target.name for target in registry.targets(name)] for name in registry.aliases()}
+    assert found["gpt-4o"] == ["azure/gpt-4o-eu", "azure-2/gpt-4o-ca", "openai/gpt-4o", "anthropic/claude-sonnet-4-5"]
+    assert found["gpt-4"] == found["gpt-4o"]
+    assert found["bare"] == ["openai/gpt-4o-mini"]
+    assert found["anthropic-claude-3"] == ["bedrock/anthropic.claude-3-sonnet"]
+    keys = {
+        name: (target.base_url.split("/")[2], target.api_key) for name in found for target in registry.targets(name)
+    }
+    assert keys["local"] == ("box:8000", "none")
+    assert keys["bare"] == ("api.openai.com", "key-openai-123456")
+    assert keys["second"] == ("api.openai.com", "key-other-123456")
+    azure = registry.target("azure-2/gpt-4o-ca")
+    assert (azure.api_key, "canada" in azure.base_url) == ("key-ca-123456", True)
+    pool = registry.pools["gpt-4o-pool"]
+    assert (pool.order, pool.weights) == ("weighted", {"azure/gpt-4o-eu": 6, "azure-2/gpt-4o-ca": 12})
+    assert [*registry.pools["claude"].fallbacks] == ["context_too_long"]
+    assert "groq" in config.providers
+    assert report["variables"] == ["AZURE_API_KEY_CA", "AZURE_API_KEY_EU", "OTHER_OPENAI_KEY", "REDIS_HOST"]
+
+
+def test_settings_are_taken_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, _, _ = convert(tmp_path, CONFIG, capsys)
+    assert (config.options.retries, config.options.timeouts.total) == (3, 120)
+    assert config.gateway.store == "redis://redis:6379/0"
+    (master,) = config.keys
+    assert (master.id, master.is_admin) == ("master", True)
+
+
+def test_what_differs_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, differences, _ = convert(tmp_path, CONFIG, capsys)
+    expected = (
+        "model_list[3] (claude): temperature",
+        "model_list[4] (anthropic/claude-3): set the variable AWS_REGION",
+        "model_list[9] (odd): there is no provider",
+        "model 'anthropic/claude-3' is called 'anthropic-claude-3'",
+        "litellm_settings.drop_params",
+        "general_settings.alerting: use [alerts]",
+    )
+    for text in expected:
+        assert any(each.startswith(text) for each in differences), text
+    assert len(differences) == len(expected)
+
+
+def test_a_file_is_not_replaced_by_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    convert(tmp_path, CONFIG, capsys)
+    words = ["import-litellm", str(tmp_path / "config.yaml"), "-o", str(tmp_path / "dragoman.toml")]
+    assert main(words) == 2
+    assert "use --force" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("model_list: []", "model_list must be a list of models"),
+        ("- 1", "it must be the config of a LiteLLM proxy"),
+        ("a: [", "it must be YAML"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert main(["import-litellm", str(path), "-o", str(tmp_path / "out.toml")]) == 1
+    assert problem in capsys.readouterr().err
+    assert not (tmp_path / "out.toml").exists()
