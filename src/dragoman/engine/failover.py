@@ -20,7 +20,7 @@ from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
 from dragoman.engine.load import LimitState, Loads
 from dragoman.engine.plain_call import SERVED, is_plain, plain_call
-from dragoman.engine.routing import IN_ORDER, error_kind, order_targets
+from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.uploads import attempt_with_files
 from dragoman.errors import (
     AuthFailed,
@@ -36,7 +36,7 @@ from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.connection import ConnectionOptions
 from dragoman.targets.estimates import prompt_tokens, total_tokens
-from dragoman.targets.pools import Affinity, DeploymentPool, Fallbacks, Order, check_fallbacks
+from dragoman.targets.pools import Affinity, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 from dragoman.types.base import Amount, WholeNumber, unchecked
@@ -47,6 +47,8 @@ WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 MAX_TRIAL_WAIT = 1.0
 """Seconds that a request waits for the result of the trial of another request."""
+MAX_SLOT_CHECK = 0.25
+"""Seconds from one look for a free slot to the next at most."""
 TRIAL_CHECK = 0.05
 """Seconds from one look at a trial to the next."""
 
@@ -283,7 +285,7 @@ class Chain:
 
     def _wait_for_room(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
         """The first healthy target whose limit has room again, if that is soon."""
-        ends_at = now + self._options.max_retry_after_with_fallback
+        began, ends_at = now, now + self._options.max_retry_after_with_fallback
         while True:
             healthy = [index for index, each in enumerate(self._candidates) if self._is_available(each.name, now)]
             limits = [(self._limit(self._candidates[index], now), index) for index in healthy]
@@ -294,7 +296,8 @@ class Chain:
             self._limit_wait = min(waits, default=None)
             if self._limit_wait is None or now + self._limit_wait > min(ends_at, self._deadline or ends_at):
                 return 0, None
-            yield Sleep(self._limit_wait)
+            # The longer it waits, the rarer it looks: many requests may wait for the same slot.
+            yield Sleep(max(self._limit_wait, min(MAX_SLOT_CHECK, (now - began) / 4)))
             now = yield Now()
 
     def _limit(self, candidate: _Candidate, now: float) -> LimitState | None:
@@ -579,16 +582,3 @@ class Chain:
         if isinstance(error, Interrupted) and error.partial is not None:
             error.annotate(partial=replace(error.partial, attempts=attempts))
         return error.annotate(attempts=attempts)
-
-
-def chain_routing(options: ChainOptions, /) -> DeploymentPool:
-    """The order of targets outside of pools.
-
-    >>> chain_routing(ChainOptions(order="fastest")).order
-    'fastest'
-    """
-    if options.order == "in_order" and options.affinity == "none":
-        return IN_ORDER
-    return DeploymentPool(
-        name="", order=options.order, weights=options.weights, costs=options.costs, affinity=options.affinity
-    )

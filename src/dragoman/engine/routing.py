@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from math import inf, log
+from typing import TYPE_CHECKING
 
 from dragoman.engine.effects import Plan, Random
 from dragoman.engine.load import Loads
@@ -26,6 +27,9 @@ from dragoman.targets.pools import Affinity, DeploymentPool, Fallbacks, share_of
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Request, Text, Tool, Usage
+
+if TYPE_CHECKING:
+    from dragoman.engine.failover import ChainOptions
 
 MIN_COST = 1e-9
 """The cost of a target that is free."""
@@ -47,6 +51,20 @@ _ERRORS: Mapping[str, tuple[type[DragomanError], ...]] = {
 
 IN_ORDER = DeploymentPool(name="", order="in_order")
 """The order of targets that are not in a pool."""
+
+
+def chain_routing(options: "ChainOptions", /) -> DeploymentPool:
+    """The order of targets outside of pools.
+
+    >>> from dragoman.engine.failover import ChainOptions
+    >>> chain_routing(ChainOptions(order="fastest")).order
+    'fastest'
+    """
+    if options.order == "in_order" and options.affinity == "none":
+        return IN_ORDER
+    return DeploymentPool(
+        name="", order=options.order, weights=options.weights, costs=options.costs, affinity=options.affinity
+    )
 
 
 def order_targets(

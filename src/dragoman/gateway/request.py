@@ -16,8 +16,8 @@ from typing import cast
 from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
-from dragoman.engine.failover import Chain, ChainOptions, chain_routing
-from dragoman.engine.routing import weighted_order
+from dragoman.engine.failover import Chain, ChainOptions
+from dragoman.engine.routing import chain_routing, weighted_order
 from dragoman.errors import InvalidRequest, StoreDown, redact
 from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
