@@ -7,6 +7,7 @@ from dragoman.errors import TimedOut, Truncated
 from tests.support.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, either
 from tests.support.gateway.encounters import PAIRS, Pair, expected_failure
 from tests.support.gateway.scenes import SCENES
+from tests.support.wires.content import WORDS, table
 
 
 def page() -> str:
@@ -34,6 +35,15 @@ def page() -> str:
             "",
             "## What a provider gets",
             *_table(REQUESTS),
+            "",
+            "## Content",
+            "",
+            "What a user says is never lost behind an answer. Each kind of content in the types of the official SDKs is",
+            "carried, converted or refused, for every pair of a client's dialect and a provider's wire.",
+            "`tests/wires/test_content.py` checks it.",
+            "",
+            *(f"- *{word}*: {meaning}" for word, meaning in WORDS.items()),
+            *table(),
             "",
             "## Errors",
             *_table([*BEFORE, *INSIDE]),

@@ -196,9 +196,15 @@ def _source(block: JsonObject) -> Citation:
 
 
 def _fetched(document: Any) -> str:
-    source = document.get("source") if is_object(document) else None
-    is_text = is_object(source) and source.get("type") == "text"
-    return str(source.get("data") or "") if is_object(source) and is_text else ""
+    match document:
+        case {"source": {"type": "text", "data": str(text)}}:
+            return text
+        case {"source": {"type": "content", "content": str(text)}}:
+            return text
+        case {"source": {"type": "content", "content": [*blocks]}}:
+            return "\n".join(str(block.get("text") or "") for block in blocks if is_object(block))
+        case _:
+            return ""
 
 
 def _title(document: Any) -> str | None:

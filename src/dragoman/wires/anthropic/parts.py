@@ -47,7 +47,7 @@ from dragoman.wires.anthropic.schema import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from dragoman.wires.common.extra import CHANGED, make_extra, wire_extra
+from dragoman.wires.common.extra import BESIDE, CHANGED, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -78,7 +78,14 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
             return encode_image(part)
         case Document():
             title = without_none({"title": part.name})
-            return {"type": "document", "source": _source(part, notes), **title, **wire_extra(part.extra, NAME)}
+            context = without_none({"context": wire_extra(part.extra, COVERED).get(BESIDE)})
+            return {
+                "type": "document",
+                "source": _source(part, notes),
+                **title,
+                **context,
+                **wire_extra(part.extra, NAME),
+            }
         case Opaque():
             return part.data
         case _:
@@ -202,7 +209,8 @@ def _image(data: JsonObject, where: str) -> Part | None:
 
 def _document(data: JsonObject, where: str) -> Part | None:
     fields, rest = read_fields(MediaBlock, data, where)
-    extra = make_extra(NAME, _rest(rest))
+    context = rest.pop("context", None)
+    extra = {**make_extra(NAME, _rest(rest)), **({COVERED: {BESIDE: context}} if context else {})}
     match fields.source:
         case {"type": "base64", "media_type": "application/pdf" as mime, "data": str(text)}:
             return Document(data=_bytes(text, where), mime=mime, name=fields.title, extra=extra)

@@ -45,7 +45,7 @@ from dragoman.types.caching import CACHE
 from dragoman.types.files import FILE
 from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import covers_citations, with_numbered_sources
-from dragoman.wires.common.extra import CHANGED, VERBATIM, wire_extra
+from dragoman.wires.common.extra import BESIDE, CHANGED, VERBATIM, wire_extra
 from dragoman.wires.common.hosted_tools import hosted_to_wire
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -118,7 +118,8 @@ def repair(
                     parts.append(part)
         if is_answer := message.role == "assistant":
             calls.last_answer = len(turns)
-        own_parts = _own_parts(parts, notes, citations=citations)
+        # Only answers have citations on every wire that has some.
+        own_parts = _own_parts(parts, notes, citations=citations if is_answer or citations != "all" else "own")
         _note_foreign(message.extra, f"{message.role} message", notes)
         if own_parts or wire_extra(message.extra, notes.wire) or (is_answer and turns and alternating):
             role = "user" if message.role == "tool" else message.role
@@ -302,7 +303,7 @@ def _own_parts(parts: Iterable[Part], notes: NoticeCollector, *, citations: str)
                 own_parts.append(_with_sources(part, notes, citations=citations))
             case _:
                 _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
-                own_parts.append(part)
+                own_parts += [*_beside(part.extra, notes), part]
     return tuple(own_parts)
 
 
@@ -334,6 +335,15 @@ def _with_sources(text: Text, notes: NoticeCollector, *, citations: str) -> Text
     if changed.text != text.text:
         notes.add("changed", "citations", "sent as numbered sources below the text")
     return changed
+
+
+def _beside(extra: Extra, notes: NoticeCollector) -> list[Text]:
+    """What a part says on its own wire besides its content, as a text before it for other wires."""
+    texts = [data.get(BESIDE) for name, data in extra.items() if name.endswith(VERBATIM) and is_object(data)]
+    if notes.wire + VERBATIM in extra or not any(texts):
+        return []
+    notes.add("changed", "context of a document", "sent as text before it")
+    return [Text(text=text) for text in texts if isinstance(text, str)]
 
 
 def _note_converted(extra: Extra, notes: NoticeCollector) -> None:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.types import (
     AnyTool,
+    HostedTool,
     Image,
     JsonObject,
     Message,
@@ -268,6 +269,8 @@ def encode_definitions(
         if own.get("loaded"):
             continue
         definition = own["tool"] if "tool" in own else encode_function(tool)
+        if not definition:
+            continue
         if (namespace := own.get("namespace")) is None:
             definitions.append(definition)
         elif namespace == head:
@@ -313,15 +316,16 @@ def loaded_tools(
     messages: Iterable[Message],
     offered: Sequence[AnyTool],
     decode_tools: Callable[[Any, str], list[AnyTool]],
-) -> list[Tool]:
+) -> list[AnyTool]:
     """The tools that items of the input define, in order. The first definition of a tool stays."""
     known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
-    loaded: list[Tool] = []
+    loaded: list[AnyTool] = []
     for message in messages:
         items = [item_of_message(message), *(_output_item(result) for result in message.tool_results)]
         for item in items:
             for tool in decode_tools(item.get("tools"), "input.tools") if item is not None else ():
                 if not isinstance(tool, Tool):
+                    loaded.append(_elsewhere(tool))
                     continue
                 own = client_tool(tool)
                 if tool.name in known and _identity(own) == _identity(known[tool.name]):
@@ -329,6 +333,13 @@ def loaded_tools(
                 known[tool.name] = own
                 loaded.append(_renamed(tool, tool.name, {**own, "loaded": True}))
     return loaded
+
+
+def _elsewhere(tool: HostedTool | Opaque) -> HostedTool | Opaque:
+    """A tool of the provider that this wire finds in the input, so that it has no definition of its own."""
+    if isinstance(tool, Opaque):
+        return Opaque(wire=NAME, data={})
+    return replace(tool, extra={COVERED: {"tool": {}}})
 
 
 def _identity(own: JsonObject) -> tuple[object, object]:

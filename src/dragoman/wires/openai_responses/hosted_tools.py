@@ -184,10 +184,10 @@ def _file_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation]
 
 def _mcp(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
     output, error = item.get("output"), item.get("error")
-    text = output if isinstance(output, str) else ""
+    texts = [output if isinstance(output, str) else ""]
     if error:
-        text = error if isinstance(error, str) else encode_json(error).decode()
-    return "mcp", arguments_of(item.get("arguments")), text, [], bool(error)
+        texts.append(error if isinstance(error, str) else encode_json(error).decode())
+    return "mcp", arguments_of(item.get("arguments")), "\n".join(filter(None, texts)), [], bool(error)
 
 
 def _other_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
