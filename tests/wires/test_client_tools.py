@@ -395,7 +395,7 @@ def test_additional_tools_keep_their_place_and_are_offered_elsewhere() -> None:
     foreign = sent(request, FOREIGN[0])
     assert foreign["system"] == "Be brief."
     assert foreign["messages"] == [{"role": "user", "content": "hi"}]
-    assert [tool["name"] for tool in foreign["tools"]] == ["apply_patch"]
+    assert [tool["name"] for tool in foreign["tools"]] == ["apply_patch", "web_search"]
 
 
 def test_what_a_client_may_get_wrong_is_read_or_refused() -> None:

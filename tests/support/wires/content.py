@@ -20,6 +20,7 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
+from dragoman.targets.target import Target
 from dragoman.types import Request
 from tests.support.corpus.rules import without_nulls
 from tests.support.wires.unions import examples
@@ -157,11 +158,11 @@ def outcome(member: Member, wire: str) -> Outcome:
     """What becomes of a member that goes to a provider of a wire."""
     try:
         request = _decoded(member.wire, member.path, msgspec.json.encode(member.body))
-        sent = wires.get(wire).client.encode_request(request, _target(wire))
+        sent = wires.get(wire).client.encode_request(request, target_of(wire))
     except (Unsupported, InvalidRequest) as error:
         return Outcome(REFUSED, b"", (error.message,))
     plain = _decoded(member.wire, member.path, msgspec.json.encode(member.plain))
-    without = wires.get(wire).client.encode_request(plain, _target(wire)).body
+    without = wires.get(wire).client.encode_request(plain, target_of(wire)).body
     notices = tuple(f"{notice.kind} {notice.what}" for notice in sent.notices)
     is_decoration = member.item.get("type") in DECORATIONS and any(notice.loss for notice in sent.notices)
     if is_decoration:
@@ -178,7 +179,8 @@ def _decoded(wire: str, path: str, body: bytes) -> Request:
 
 
 @cache
-def _target(wire: str) -> Any:
+def target_of(wire: str) -> Target:
+    """A model of the provider of a wire."""
     return target(f"{TARGETS[wire]}/m", api_key="k", base_url=_BASES.get(wire))
 
 

@@ -232,6 +232,7 @@ class ConverseDecoder:
             case Text():
                 self.out.open(slot, "text", part.extra)
                 self.out.delta(slot, "text", part.text)
+                self.out.add_citations(slot, part.citations)
                 self.out.close(slot)
             case Thinking(redacted=False):
                 self.out.open(slot, "thinking", part.extra)

@@ -73,7 +73,7 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> l
         return []
     if request.parallel_tool_calls is False:
         notes.add("dropped", "parallel_tool_calls", "not supported")
-    own = supported_tools(request, notes)
+    own = supported_tools(request, notes, None, target)
     if tool_choice(request, target, own, notes) not in (None, "auto"):
         notes.add("changed", "tool_choice", "a call cannot be forced; sent as auto")
     return encode_tools(own, notes)
