@@ -289,7 +289,7 @@ def test_an_option_that_a_wire_does_not_have_is_a_notice() -> None:
 
 # Clients --------------------------------------------------------------------------------------------------------------
 
-CLIENTS = {
+CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": ("/v1/messages", {"max_tokens": 5, "messages": [{"role": "user", "content": "?"}]}),
     "bedrock": ("/model/m/converse", {"messages": [{"role": "user", "content": [{"text": "?"}]}]}),
     "google": ("/v1beta/models/m:generateContent", {"contents": [{"role": "user", "parts": [{"text": "?"}]}]}),

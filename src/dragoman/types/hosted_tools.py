@@ -3,7 +3,8 @@
 Each provider has its own form of them. A target without the tool raises Unsupported, or gets the `fallback`.
 """
 
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -59,6 +60,20 @@ class WebSearch(
     """A tool of yours for targets without web search: a function, or a Tool."""
     extra: Extra = {}
 
+    if TYPE_CHECKING:  # the constructor takes more than the fields hold
+
+        def __init__(
+            self,
+            *,
+            max_uses: int | None = None,
+            allowed_domains: str | Iterable[str] = (),
+            blocked_domains: str | Iterable[str] = (),
+            context_size: Literal["low", "medium", "high"] | None = None,
+            location: Location | None = None,
+            fallback: Any = None,
+            extra: Extra | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         _check(self)
         if self.allowed_domains and self.blocked_domains:
@@ -82,6 +97,18 @@ class WebFetch(
     fallback: Any = None
     """A tool of yours for targets that fetch no pages."""
     extra: Extra = {}
+
+    if TYPE_CHECKING:  # the constructor takes more than the fields hold
+
+        def __init__(
+            self,
+            *,
+            max_uses: int | None = None,
+            allowed_domains: str | Iterable[str] = (),
+            blocked_domains: str | Iterable[str] = (),
+            fallback: Any = None,
+            extra: Extra | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         _check(self)
@@ -124,6 +151,17 @@ class FileSearch(
     fallback: Any = None
     """A tool of yours for targets without file search."""
     extra: Extra = {}
+
+    if TYPE_CHECKING:  # the constructor takes more than the fields hold
+
+        def __init__(
+            self,
+            *,
+            stores: str | Iterable[str],
+            max_results: int | None = None,
+            fallback: Any = None,
+            extra: Extra | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         _check(self)
@@ -174,6 +212,19 @@ class McpServer(
     fallback: Any = None
     """A tool of yours for targets that connect to no MCP server."""
     extra: Extra = {}
+
+    if TYPE_CHECKING:  # the constructor takes more than the fields hold
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            url: str,
+            token: str | None = None,
+            allowed_tools: str | Iterable[str] = (),
+            fallback: Any = None,
+            extra: Extra | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         _check(self)

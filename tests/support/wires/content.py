@@ -21,7 +21,7 @@ from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
 from dragoman.targets.target import Target
-from dragoman.types import Request
+from dragoman.types import Request, is_object
 from tests.support.corpus.rules import without_nulls
 from tests.support.wires.unions import examples
 
@@ -117,7 +117,7 @@ _PATHS = {
 
 def _objects(union: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, item in examples(union):
-        if isinstance(item, dict) and item.get("type", "") != "UNKNOWN":
+        if is_object(item) and item.get("type", "") != "UNKNOWN":
             yield name, without_nulls(item)
 
 
