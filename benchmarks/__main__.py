@@ -5,7 +5,9 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from benchmarks.bodies import bodies
+from benchmarks.growth import growth
 from benchmarks.imports import imports
+from benchmarks.long_bodies import long_bodies
 from benchmarks.loopback import loopback
 from benchmarks.media import media
 from benchmarks.streams import calls, streams
@@ -19,7 +21,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     print(", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     print("CPU time of the process, all threads; no figure is compared with a fixed limit.")
-    print(show([imports(), streams(), calls(), bodies(), media(), loopback()]))
+    print(show([imports(), streams(), calls(), bodies(), media(), loopback(), long_bodies(), growth()]))
 
 
 def _version(name: str) -> str:

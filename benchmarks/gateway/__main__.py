@@ -26,8 +26,8 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     os.sched_setaffinity(0, {LOAD_CORE})
-    with _upstream() as upstream:
-        results = _rounds(arguments.only, arguments.peers, upstream, rounds=arguments.rounds, seconds=arguments.seconds)
+    with upstream() as port:
+        results = _rounds(arguments.only, arguments.peers, port, rounds=arguments.rounds, seconds=arguments.seconds)
     print(show(sections(results)))
 
 
@@ -44,7 +44,8 @@ def _rounds(
 
 
 @contextmanager
-def _upstream() -> Generator[int]:
+def upstream() -> Generator[int]:
+    """The port of an upstream in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.gateway.upstream"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         if server.stdout is None:

@@ -4,16 +4,18 @@ from msgspec.structs import replace
 
 from benchmarks.samples import RESPONSE, stream
 from dragoman import wires
-from dragoman.types import Finish, assistant
+from dragoman.types import Finish, Usage, assistant
 
 QUICK, SLOW = 200, 50
 """Pieces of text in a stream."""
 TOGETHER = 1
-"""Pieces that a quick stream writes at once; one by one, the upstream would be the bottleneck."""
+"""Pieces that a quick stream writes at once: each by itself, as providers do."""
 PATHS = {b"/v1/chat/completions": "openai_chat", b"/v1/messages": "anthropic"}
 
 _TEXT = assistant("The tide is high at half past four, so she can enter the harbour then.")
-_ANSWER = replace(RESPONSE, message=_TEXT, finish=Finish(reason="stop"))
+_USAGE = Usage(input=200_000, output=20)
+"""As many tokens as the longest request may have: fewer would say that the prompt was cut."""
+_ANSWER = replace(RESPONSE, message=_TEXT, finish=Finish(reason="stop"), usage=_USAGE)
 
 
 def whole(wire: str) -> bytes:

@@ -3,7 +3,7 @@
 import gc
 import select
 import socket
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import NamedTuple
 
 _CHUNK = b"data: {"
@@ -110,6 +110,49 @@ def put_load(port: int, request: bytes, *, connections: int, seconds: float, onc
     epoll.close()
     latencies.sort()
     return Load(took, latencies, sum(connection.chunks for connection in open_connections.values()), failed)
+
+
+def paced_load(port: int, request: bytes, *, count: int, interval: float) -> Load:
+    """Send at a low fixed rate on one connection: the latency of a server that has nothing else to do."""
+    connection = _Connection(port)
+    latencies: list[float] = []
+    failed = 0
+    began = perf_counter()
+    try:
+        for number in range(count):
+            sleep(max(0.0, began + number * interval - perf_counter()))
+            connection.send(request)
+            while not connection.receive():
+                continue
+            if connection.is_good:
+                latencies.append(perf_counter() - connection.sent_at)
+            else:
+                failed += 1
+    except ConnectionError:
+        failed += 1
+    connection.peer.close()
+    latencies.sort()
+    return Load(perf_counter() - began, latencies, connection.chunks, failed)
+
+
+def first_chunks(port: int, request: bytes, *, count: int) -> list[float]:
+    """Seconds from the request of a stream to its first chunk with text, one stream after the other, sorted."""
+    connection = _Connection(port)
+    times: list[float] = []
+    try:
+        for _ in range(count):
+            connection.send(request)
+            before, is_over = connection.chunks, False
+            while connection.chunks == before and not is_over:
+                is_over = connection.receive()
+            times.append(perf_counter() - connection.sent_at)
+            while not is_over:
+                is_over = connection.receive()
+            sleep(0.01)
+    except ConnectionError:
+        times.append(float("inf"))
+    connection.peer.close()
+    return sorted(times)
 
 
 def ask_once(port: int, request: bytes) -> bytes:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.gateway.load import Load, put_load
+from benchmarks.gateway.load import Load, first_chunks, paced_load, put_load
 from benchmarks.gateway.process import RunningServer, running
-from benchmarks.gateway.servers import Place, Server
+from benchmarks.gateway.servers import Place, Server, long_fields
 
 
 def _nothing(_place: Place) -> None:
@@ -13,7 +13,14 @@ def _nothing(_place: Place) -> None:
 
 
 CONNECTIONS = (1, 16, 64, 256)
-STREAMS = 64
+STREAMS = 16
+LOW_RATE = 10
+"""Requests per second at which the added latency is measured, and for how many of them."""
+LOW_COUNT = 50
+FIRST_COUNT = 20
+"""Streams whose first delta is measured."""
+LONG_CONNECTIONS = 4
+"""Clients that send requests of 400 kB."""
 MANY = 1000
 """Slow streams at once, for the measurement of memory."""
 WARM_UP = 0.5
@@ -53,6 +60,11 @@ class ServerResult(NamedTuple):
     """Bytes of memory before the load."""
     calls: dict[str, dict[int, Cost]]
     streams: dict[str, Cost]
+    low_rate: dict[str, Load]
+    first_delta: dict[str, float]
+    """The median of the seconds to the first delta of a stream."""
+    long: dict[str, Cost]
+    """Requests of 400 kB."""
     many: Cost
     peak: float
     """The largest number of bytes of memory, with MANY streams at once."""
@@ -72,6 +84,9 @@ def _measure(server: Server, process: RunningServer | None, port: int, upstream:
     idle = 0.0 if process is None else process.memory()
     calls: dict[str, dict[int, Cost]] = {}
     streams: dict[str, Cost] = {}
+    low_rate: dict[str, Load] = {}
+    first_delta: dict[str, float] = {}
+    long: dict[str, Cost] = {}
     for wire in server.wires:
         request = server.request(port, upstream, wire)
         put_load(port, request, connections=STREAMS, seconds=WARM_UP)
@@ -79,10 +94,16 @@ def _measure(server: Server, process: RunningServer | None, port: int, upstream:
         request = server.request(port, upstream, wire, stream=True)
         put_load(port, request, connections=STREAMS, seconds=WARM_UP)
         streams[wire] = _cost(process, port, request, STREAMS, seconds)
+        first_delta[wire] = first_chunks(port, request, count=FIRST_COUNT)[FIRST_COUNT // 2]
+        request = server.request(port, upstream, wire)
+        low_rate[wire] = paced_load(port, request, count=LOW_COUNT, interval=1 / LOW_RATE)
+        request = server.request(port, upstream, wire, fields=long_fields())
+        long[wire] = _cost(process, port, request, LONG_CONNECTIONS, seconds)
     request = server.request(port, upstream, server.wires[0], pace="slow", stream=True)
     many = _cost(process, port, request, MANY, MANY_TIMEOUT, once=True)
     peak = 0.0 if process is None else process.memory("VmHWM")
-    return ServerResult(None if process is None else process.took, idle, calls, streams, many, peak)
+    startup = None if process is None else process.took
+    return ServerResult(startup, idle, calls, streams, low_rate, first_delta, long, many, peak)
 
 
 def _cost(

@@ -34,7 +34,7 @@ class RunningServer(NamedTuple):
 
     def cpu(self) -> float:
         """CPU seconds of the server and its children."""
-        return sum(_ticks(process) for process in _family(self.process.pid)) / _TICK
+        return cpu_of(self.process.pid)
 
     def wait_until_idle(self) -> None:
         """Wait until it is idle: some servers continue to answer clients that have disconnected."""
@@ -126,6 +126,11 @@ def _family(number: int) -> Iterator[int]:
     for thread in Path(f"/proc/{number}/task").glob("*/children"):
         for child in thread.read_text().split():
             yield from _family(int(child))
+
+
+def cpu_of(number: int) -> float:
+    """CPU seconds of a process and its descendants."""
+    return sum(_ticks(process) for process in _family(number)) / _TICK
 
 
 def _ticks(number: int) -> int:

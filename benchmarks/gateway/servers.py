@@ -5,12 +5,22 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks.client import MESSAGES
+from benchmarks.long_bodies import client_body, conversation
 
 WIRES = {"openai": "OpenAI chat in, OpenAI chat out", "anthropic": "OpenAI chat in, Anthropic out"}
 """The wires of the upstream; the models of every config are named after them."""
+
+
+SHORT: Mapping[str, Any] = {"messages": MESSAGES, "max_tokens": 500, "temperature": 0.2}
+
+
+def long_fields() -> dict[str, Any]:
+    """A request of 400 kB with 60 tools and 200 messages."""
+    body: dict[str, Any] = json.loads(client_body("openai_chat", conversation()).body)
+    return {"messages": body["messages"], "tools": body["tools"]}
 
 
 class Place(NamedTuple):
@@ -45,10 +55,18 @@ class Server(NamedTuple):
     wires: tuple[str, ...] = tuple(WIRES)
     env: Mapping[str, str] = {}
 
-    def request(self, port: int, upstream: int, wire: str, *, pace: str = "quick", stream: bool = False) -> bytes:
+    def request(
+        self,
+        port: int,
+        upstream: int,
+        wire: str,
+        *,
+        pace: str = "quick",
+        stream: bool = False,
+        fields: Mapping[str, Any] = SHORT,
+    ) -> bytes:
         """The bytes of a request."""
-        model = self.model.format(wire=wire, pace=pace)
-        fields = {"model": model, "messages": MESSAGES, "max_tokens": 500, "temperature": 0.2, "stream": stream}
+        fields = {"model": self.model.format(wire=wire, pace=pace), **fields, "stream": stream}
         body = json.dumps(fields, separators=(",", ":")).encode()
         headers = {
             "host": f"127.0.0.1:{port}",

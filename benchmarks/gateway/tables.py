@@ -1,8 +1,9 @@
 """The tables of the results."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from benchmarks.gateway.measure import CONNECTIONS, MANY, STREAMS, Cost, ServerResult
+from benchmarks.gateway.measure import CONNECTIONS, LONG_CONNECTIONS, MANY, STREAMS, Cost, ServerResult
 from benchmarks.gateway.servers import WIRES
 from benchmarks.table import ABSENT, Section, mb, ms, us
 
@@ -17,7 +18,87 @@ def sections(results: dict[str, list[ServerResult | None]]) -> list[Section]:
     tables: list[Section] = []
     for wire, title in WIRES.items():
         tables += [_rates(known, wire, title), _latencies(known, wire, title), _cpu(known, wire, title)]
-    return [*tables, _streams(known), _sizes(known)]
+    return [*tables, _streams(known), _sizes(known), _long(known), _summary(known)]
+
+
+OURS = "dragoman"
+
+
+def _long(known: dict[str, Rounds]) -> Section:
+    heads = ("", *(f"{head}: {wire}" for wire in WIRES for head in ("requests/s", "CPU a request")))
+    rows: list[tuple[str, ...]] = []
+    for name, rounds in known.items():
+        cells: list[str] = []
+        for wire in rounds[0].long if rounds else ():
+            costs = [one.long[wire] for one in rounds]
+            cells += [f"{max(cost.load.rate for cost in costs):,.0f}", ms(min(cost.per_answer for cost in costs))]
+        rows.append((name, *(cells or (ABSENT,))))
+    return Section(f"requests of 400 kB, 60 tools and 200 messages, {LONG_CONNECTIONS} connections", heads, rows)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """One line of the summary."""
+
+    name: str
+    value: Callable[[ServerResult], float | None]
+    show: Callable[[float], str]
+    is_rate: bool = False
+    """Whether more is better."""
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _measures(direct: Rounds) -> list[_Measure]:
+    def added(one: ServerResult, part: float) -> float | None:
+        base = min(each.low_rate["openai"].quantile(part) for each in direct)
+        return one.low_rate["openai"].quantile(part) - base
+
+    def crossing(one: ServerResult) -> float | None:
+        return one.calls["anthropic"][16].per_answer if "anthropic" in one.calls else None
+
+    def crossing_chunk(one: ServerResult) -> float | None:
+        return one.streams["anthropic"].per_chunk if "anthropic" in one.streams else None
+
+    return [
+        _Measure("requests/s, 64 connections", lambda one: one.calls["openai"][64].load.rate, _rate, is_rate=True),
+        _Measure("requests/s, 1 connection", lambda one: one.calls["openai"][1].load.rate, _rate, is_rate=True),
+        _Measure("CPU a request, 16 connections", lambda one: one.calls["openai"][16].per_answer, us),
+        _Measure("the same, crossing wires", crossing, us),
+        _Measure("added p50 at 10 requests/s", lambda one: added(one, 0.5), ms_fine),
+        _Measure("added p99 at 10 requests/s", lambda one: added(one, 0.99), ms_fine),
+        _Measure("chunks/s, 16 streams", lambda one: one.streams["openai"].chunk_rate, _rate, is_rate=True),
+        _Measure("first delta, one stream", lambda one: one.first_delta["openai"], ms_fine),
+        _Measure("CPU a chunk", lambda one: one.streams["openai"].per_chunk, us),
+        _Measure("the same, crossing wires", crossing_chunk, us),
+        _Measure("CPU a request of 400 kB", lambda one: one.long["openai"].per_answer, us),
+        _Measure("start-up", lambda one: one.startup, ms),
+        _Measure("RSS when up", lambda one: one.idle, mb),
+        _Measure(f"RSS, {MANY} streams", lambda one: one.peak, mb),
+    ]
+
+
+def _summary(known: dict[str, Rounds]) -> Section:
+    """The best round of each server, and how many times ours it is."""
+    servers = {name: rounds for name, rounds in known.items() if name != "direct" and rounds}
+    rows: list[tuple[str, ...]] = []
+    for measure in _measures(known["direct"]):
+        best: dict[str, float] = {}
+        for name, rounds in servers.items():
+            values = [value for value in map(measure.value, rounds) if value is not None]
+            if values:
+                best[name] = (max if measure.is_rate else min)(values)
+        ours = best.get(OURS)
+        rows.append((measure.name, *(_with_ratio(best.get(name), ours, measure.show) for name in servers)))
+    return Section("summary: the best round, and how many times ours", ("", *servers), rows)
+
+
+def _with_ratio(value: float | None, ours: float | None, show: Callable[[float], str]) -> str:
+    if value is None:
+        return ""
+    return f"{show(value)} {value / ours:6.2f}" if ours else show(value)
 
 
 def _rates(known: dict[str, Rounds], wire: str, title: str) -> Section:

@@ -17,6 +17,12 @@ class RedisServer:
         self._keeps = keeps
         self._process: subprocess.Popen[str] | None = None
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         program = shutil.which("redis-server")
         if program is None:
