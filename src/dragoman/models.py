@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 import msgspec
 
 from dragoman.engine import endpoints, failover, probe, typed
-from dragoman.engine.call_context import Timeouts
+from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Plan
 from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
+from dragoman.engine.prompt_caches import delete_prompts
 from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest, RequestError, SetupError
 from dragoman.io.driver import Driver, short_traceback
@@ -375,6 +376,16 @@ class Model:
         """As `count_tokens`, async."""
         with short_traceback:
             return await self._registry.driver.arun(self._count(prompt, options))
+
+    def delete_caches(self) -> int:
+        """Delete the prompts that the provider of the first target stores for `CachePoint`s. Returns how many."""
+        with short_traceback:
+            return self._registry.driver.run(delete_prompts(self.targets()[0], CallContext()))
+
+    async def adelete_caches(self) -> int:
+        """As `delete_caches`, async."""
+        with short_traceback:
+            return await self._registry.driver.arun(delete_prompts(self.targets()[0], CallContext()))
 
     def embed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
         """The vectors of some texts. Only the first target is used: vectors of two models cannot be compared."""

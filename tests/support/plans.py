@@ -21,6 +21,7 @@ from dragoman.engine.effects import (
     Random,
     Read,
     Recall,
+    RecallAll,
     Remember,
     Send,
     Sign,
@@ -148,7 +149,7 @@ class World:
                 if isinstance(found, Exception):
                     raise found
                 return found
-            case Recall() | Remember():
+            case Recall() | RecallAll() | Remember():
                 return None
             case StartJobs():
                 self.jobs.append(effect.jobs)

@@ -380,4 +380,4 @@ def test_marks_are_no_lost_data_of_another_wire() -> None:
     )
     request = ask(*marked_parts, strict=True)
     for each in (GROQ, OLD_GPT, target("google/gemini-3-pro-preview"), target("ollama/x")):
-        assert {notice.kind for notice in build_request(request, each).notices} == {"info"}
+        assert {notice.kind for notice in build_request(request, each).notices} <= {"info"}

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import Compute, Fetch, Now, Plan, Sign
-from dragoman.engine.exchange import Completed, exchange, time_left
+from dragoman.engine.effects import Compute, Fetch, Now, Plan, Send, Sign
+from dragoman.engine.exchange import MAX_BODY, Completed, exchange, time_left
 from dragoman.engine.structured_output import OutputPlan, plan_structured_output
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, Unsupported
-from dragoman.http import MIN_SECRET, HttpRequest, redact_url
+from dragoman.http import MIN_SECRET, HttpRequest, HttpResponse, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, ToolCall, ToolResult
@@ -54,6 +54,8 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
             http = yield from encode_with_media(output.request, target, call, client.encode_request)
         if notices or output.notices:
             http = _add_notices(notices + output.notices, http)
+        if call.change_http is not None:
+            http = yield from call.change_http(http)
     except DragomanError as error:
         annotate_error(error, target)
         raise
@@ -95,6 +97,23 @@ def sign_and_send(
             raise
     with annotate_errors(target, again):
         return (yield from send(again))
+
+
+def send_aside(http: HttpRequest, target: Target, call: CallContext, /) -> Plan[HttpResponse]:
+    """Send a request besides the one of the attempt; raises its error."""
+
+    def send(signed: HttpRequest) -> Plan[HttpResponse]:
+        now: float = yield Now()
+        response: HttpResponse = yield Send(
+            signed, time_left(call.deadline, now), call.timeouts.connect, limit=MAX_BODY, transport=target.http_client
+        )
+        if response.status >= 300:
+            raise wires.get(target.wire).client.decode_error(response, response.body)
+        return response
+
+    if http.origin != target.origin_and_prefix[0]:
+        return (yield from send(http))  # an address of its own for the upload: it needs no key
+    return (yield from sign_and_send(http, target, call.deadline, send))
 
 
 def is_key_rejected(error: AuthFailed, /) -> bool:

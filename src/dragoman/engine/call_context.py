@@ -1,12 +1,13 @@
 """The time limits of a call, and everything else that its attempts share."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from dragoman.errors import SetupError
 from dragoman.events import Restarted
+from dragoman.http import HttpRequest
 from dragoman.media import MediaCache
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
@@ -75,6 +76,8 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """An event to emit before those of a stream that replaces an interrupted one."""
     notices: tuple[Notice, ...] = ()
     """What was already changed for the target."""
+    change_http: Callable[[HttpRequest], Any] | None = None
+    """A plan that changes the encoded request before it is sent."""
     adapt: AdaptRequest | None = None
     """What changes the request for the target before it is encoded."""
     blocked_is_error: bool = False

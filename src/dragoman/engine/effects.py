@@ -121,6 +121,12 @@ class Recall(msgspec.Struct, frozen=True):
     key: str
 
 
+class RecallAll(msgspec.Struct, frozen=True):
+    """Look up all that providers store for us under keys with some prefix. The result is a dict of `RemoteCopy`."""
+
+    prefix: str
+
+
 class Remember(msgspec.Struct, frozen=True):
     """Note what a provider stores for us; None if it stores it no longer."""
 
@@ -196,7 +202,20 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
 
 
 IoEffect: TypeAlias = (
-    Random | Sleep | Sign | Send | Open | Read | Fetch | Recall | Remember | Compute | Observe | StartJobs | NextResult
+    Random
+    | Sleep
+    | Sign
+    | Send
+    | Open
+    | Read
+    | Fetch
+    | RecallAll
+    | Recall
+    | Remember
+    | Compute
+    | Observe
+    | StartJobs
+    | NextResult
 )
 Effect: TypeAlias = Now | Emit | IoEffect
 Plan: TypeAlias = Generator[Effect, Any, T]

@@ -4,6 +4,7 @@ import msgspec
 
 from dragoman.engine.attempt import build_request
 from dragoman.engine.failover import ChainOptions
+from dragoman.engine.prompt_caches import has_points
 from dragoman.engine.uploads import explain_files
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
@@ -57,8 +58,14 @@ def explain_target(request: Request, target: Target, chain_options: ChainOptions
         notices=http.notices + explain_files(request, target),
         ready=not missing,
         reason=reason,
-        cache=cache_places(http) if needs_caching(request) else (),
+        cache=_cache_places(http, request, target),
     )
+
+
+def _cache_places(http: HttpRequest, request: Request, target: Target) -> tuple[str, ...]:
+    if target.quirks.caching == "contents" and has_points(request):
+        return ("up to the last cache point, in a cachedContent that is made when the call is made",)
+    return cache_places(http) if needs_caching(request) else ()
 
 
 def cache_places(http: HttpRequest, /) -> tuple[str, ...]:

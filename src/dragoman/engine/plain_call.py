@@ -17,6 +17,7 @@ from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
 from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit
 from dragoman.engine.health import Health
 from dragoman.engine.load import Loads
+from dragoman.engine.prompt_caches import has_points
 from dragoman.errors import DragomanError, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
@@ -42,6 +43,7 @@ def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
         and target.credential is None
         and not (target.needs_key and not target.api_key)
         and (timeouts.total is None or timeouts.total > 0)
+        and not (target.quirks.caching == "contents" and has_points(request))
         and is_text_only(request)
     )
 

@@ -11,12 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import annotate_errors, attempt, check_key, sign_and_send
+from dragoman.engine.attempt import annotate_errors, check_key, send_aside
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import Now, Plan, Recall, Remember, RemoteCopy, Send, Sleep
-from dragoman.engine.exchange import MAX_BODY, Completed, time_left
+from dragoman.engine.effects import Now, Plan, Recall, Remember, RemoteCopy, Sleep
+from dragoman.engine.exchange import Completed
+from dragoman.engine.prompt_caches import cached_attempt
 from dragoman.errors import BadRequest, ModelNotFound, ProviderError, RequestTooLarge, TimedOut
-from dragoman.http import HttpRequest, HttpResponse
+from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Message, Notice, Part, Request
 from dragoman.types.files import file_name, is_file
@@ -73,7 +74,7 @@ def attempt_with_files(request: Request, target: Target, call: CallContext, /) -
     If the provider no longer knows one of them, it is uploaded again, and the request is sent again.
     """
     if not (target.capabilities.uploads and has_files(request)):
-        return attempt(request, target, call)
+        return cached_attempt(request, target, call)
     return _attempt(request, target, call)
 
 
@@ -82,7 +83,9 @@ def _attempt(request: Request, target: Target, call: CallContext) -> Plan[Comple
         check_key(target)
     resolved = yield from resolve_files(request, target, call)
     try:
-        return (yield from attempt(resolved.request, target, replace(call, notices=call.notices + resolved.notices)))
+        return (
+            yield from cached_attempt(resolved.request, target, replace(call, notices=call.notices + resolved.notices))
+        )
     except ProviderError as error:
         gone = [key for id, key in resolved.recalled.items() if _names(error, id)]
         if not gone:
@@ -90,7 +93,7 @@ def _attempt(request: Request, target: Target, call: CallContext) -> Plan[Comple
     for key in gone:
         yield Remember(key, None)
     resolved = yield from resolve_files(request, target, call)
-    return (yield from attempt(resolved.request, target, replace(call, notices=call.notices + resolved.notices)))
+    return (yield from cached_attempt(resolved.request, target, replace(call, notices=call.notices + resolved.notices)))
 
 
 def _names(error: ProviderError, id: str) -> bool:
@@ -144,23 +147,6 @@ def _upload(http: HttpRequest, part: Media, hooks: FileHooks, target: Target, ca
             yield Sleep(step.wait)
         http = step.http
     raise TimedOut(f"{target.name}: the provider did not process the file {file_name(part)} in time")
-
-
-def send_aside(http: HttpRequest, target: Target, call: CallContext, /) -> Plan[HttpResponse]:
-    """Send a request besides the one of the attempt; raises its error."""
-
-    def send(signed: HttpRequest) -> Plan[HttpResponse]:
-        now: float = yield Now()
-        response: HttpResponse = yield Send(
-            signed, time_left(call.deadline, now), call.timeouts.connect, limit=MAX_BODY, transport=target.http_client
-        )
-        if response.status >= 300:
-            raise wires.get(target.wire).client.decode_error(response, response.body)
-        return response
-
-    if http.origin != target.origin_and_prefix[0]:
-        return (yield from send(http))  # an address of its own for the upload: it needs no key
-    return (yield from sign_and_send(http, target, call.deadline, send))
 
 
 def explain_files(request: Request, target: Target, /) -> tuple[Notice, ...]:

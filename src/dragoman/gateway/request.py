@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
 from dragoman.engine.failover import Chain, ChainOptions
+from dragoman.engine.prompt_caches import has_points
 from dragoman.engine.routing import chain_routing, weighted_order
 from dragoman.errors import InvalidRequest, StoreDown, redact
 from dragoman.events import to_events
@@ -552,6 +553,16 @@ def _compacted(plan: Plan[Response], compaction: CompactionHooks) -> Plan[Respon
     response = compaction.to_compaction(summary)
     yield Emit(to_events(response), target=summary.target, notices=summary.notices)
     return response
+
+
+def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
+    if not any(target.quirks.caching == "contents" for target in targets) or not has_points(request):
+        return targets
+    return tuple(
+        replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target
+        for target in targets
+    )
 
 
 def _without_answer(raw: str) -> Plan[Response]:

@@ -29,6 +29,7 @@ from dragoman.engine.effects import (
     Random,
     Read,
     Recall,
+    RecallAll,
     Remember,
     Send,
     Sign,
@@ -157,6 +158,8 @@ class Driver:
                 return self.fetcher.fetch(resources.stoppable(effect))
             case Recall():
                 return self.uploads.get(effect.key)
+            case RecallAll():
+                return self.uploads.find(effect.prefix)
             case Remember():
                 return self.uploads.put(effect.key, effect.copy)
             case StartJobs():
@@ -195,6 +198,8 @@ class Driver:
                 return await self._afetch(effect)
             case Recall():
                 return await asyncio.to_thread(self.uploads.get, effect.key)
+            case RecallAll():
+                return await asyncio.to_thread(self.uploads.find, effect.prefix)
             case Remember():
                 return await asyncio.to_thread(self.uploads.put, effect.key, effect.copy)
             case StartJobs():

@@ -75,6 +75,32 @@ class UploadIndex:
                 while len(self._memory) > MAX_ENTRIES:
                     self._memory.popitem(last=False)
 
+    def find(self, prefix: str, /) -> dict[str, RemoteCopy]:
+        """All entries whose keys have a prefix and that have not expired."""
+        with self._lock:
+            entries = {**self._read_all(prefix), **self._memory}
+        now = self._clock()
+        return {
+            key: RemoteCopy(id, until - now)
+            for key, (id, until) in entries.items()
+            if key.startswith(prefix) and until > now
+        }
+
+    def _read_all(self, prefix: str) -> dict[str, tuple[str, float]]:
+        if self._path is None or not self._path.exists():
+            return {}
+        from sqlite3 import Error
+
+        try:
+            with closing(self._open(self._path)) as db:
+                rows = db.execute(
+                    "SELECT key, id, until FROM copies WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
+                )
+                return {str(key): (str(id), float(until)) for key, id, until in rows}
+        except (Error, OSError) as error:
+            self._give_up(error)
+            return {}
+
     def _read(self, key: str) -> tuple[str, float] | None:
         if self._path is None or not self._path.exists():
             return None

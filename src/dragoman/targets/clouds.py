@@ -102,6 +102,7 @@ _VERTEX = Provider(
         video=True,
         video_urls=True,
     ),
+    quirks=Quirks(caching="contents"),
     family="google",
 )
 _VERTEX_ANTHROPIC = Provider(

@@ -149,7 +149,7 @@ _RECORDS = (
             video=True,
             video_urls=True,
         ),
-        quirks=Quirks(empty_prompt=True, batches="inline"),
+        quirks=Quirks(empty_prompt=True, batches="inline", caching="contents"),
     ),
     _ollama("ollama", "http://localhost:11434", base_url_names=("OLLAMA_HOST",), key_names=("OLLAMA_API_KEY",)),
     _ollama(

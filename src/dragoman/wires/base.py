@@ -42,6 +42,7 @@ from dragoman.wires.common.batch_values import BatchRowResult
 from dragoman.wires.common.batches import Batches
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.prompt_caches import CacheSplit, StoredPrompt
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, StoredChats, StoredConversations
 from dragoman.wires.common.uploads import Media, NextUpload, Uploaded
 
@@ -229,6 +230,35 @@ class FileHooks(Protocol):
         ...
 
 
+class PromptCacheHooks(Protocol):
+    """How beginnings of prompts are stored at a provider of the protocol, and how requests refer to them."""
+
+    def split(
+        self, whole: HttpRequest, beginning: HttpRequest | None, target: Target, ttl: int, /
+    ) -> CacheSplit | None:
+        """A request in two, where an encoded beginning ends; None if it cannot be divided there.
+
+        Without a beginning, the system prompt and the tools are stored.
+        """
+        ...
+
+    def use(self, split: CacheSplit, name: str, /) -> HttpRequest:
+        """The request that refers to a stored beginning."""
+        ...
+
+    def decode(self, response: HttpResponse, /) -> StoredPrompt:
+        """What was stored, from the response to `split.create`."""
+        ...
+
+    def renew(self, name: str, target: Target, ttl: int, /) -> HttpRequest:
+        """The request that lets a stored beginning live longer."""
+        ...
+
+    def delete(self, name: str, target: Target, /) -> HttpRequest:
+        """The request that deletes a stored beginning."""
+        ...
+
+
 class SocketRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a client on a WebSocket."""
 
@@ -289,6 +319,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """How responses run in the background; None if the protocol has no such responses."""
     socket: SocketHooks | None = None
     """How clients send requests over a WebSocket; None if the protocol has none."""
+    prompt_caches: PromptCacheHooks | None = None
+    """How beginnings of prompts are stored; None if the protocol has no such thing."""
     files: FileHooks | None = None
     """How files are uploaded and referred to; None if the protocol has no files."""
     other_servers: tuple[ServerHalf, ...] = ()

@@ -39,7 +39,7 @@ from dragoman.types.caching import mark_of, read_ttl
 from dragoman.wires.common.extra import VERBATIM, full_extra, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
-Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints", "verbatim"]
+Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints", "contents", "verbatim"]
 """How a target is told what to cache; see `Quirks.caching`. A wire that is `verbatim` carries our own marks."""
 
 MAX_MARKS = 4
@@ -305,6 +305,8 @@ class _Writer:
         """The mark for a point; None if the target has none for it, with a notice."""
         ttl = self._request.cache_ttl if point.ttl is None else point.ttl
         match self._caching:
+            case "contents":  # a plan has made it, or makes it now
+                return None
             case None:
                 why = "the provider decides itself what it caches" if self._field is None else "not supported"
                 self._notes.add("info", "cache point", why)

@@ -8,6 +8,7 @@ from dragoman.wires.google.encoder import encode_request, encode_tool_result, en
 from dragoman.wires.google.endpoints import ENDPOINTS
 from dragoman.wires.google.files import GeminiFiles
 from dragoman.wires.google.hosted_tools import encode_hosted_tool
+from dragoman.wires.google.prompt_caches import GeminiCaches
 from dragoman.wires.google.schema import NAME
 from dragoman.wires.google.server import GeminiServer
 from dragoman.wires.google.server_endpoints import SERVER_ENDPOINTS
@@ -27,5 +28,6 @@ WIRE = Wire(
     endpoints=ENDPOINTS,
     batches={"inline": InlineBatches()},
     files=GeminiFiles(),
+    prompt_caches=GeminiCaches(),
     server_endpoints=SERVER_ENDPOINTS,
 )
