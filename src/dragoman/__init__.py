@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from dragoman.api import (
         abatch,
         acount_tokens,
+        adelete_caches,
         aembed,
         aextract,
         agenerate,
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
         batch,
         count_tokens,
         default_registry,
+        delete_caches,
         embed,
         explain,
         extract,
@@ -316,6 +318,7 @@ __all__ = [
     "WireError",
     "abatch",
     "acount_tokens",
+    "adelete_caches",
     "aembed",
     "aextract",
     "agenerate",
@@ -329,6 +332,7 @@ __all__ = [
     "compact",
     "count_tokens",
     "default_registry",
+    "delete_caches",
     "dump",
     "embed",
     "explain",
@@ -373,8 +377,8 @@ _LAZY = {
     "registry": "Registry",
     "engine.probe": "Finding Findings",
     "targets.providers": "Provider",
-    "api": "abatch acount_tokens aembed aextract agenerate alist_models aprobe arerank astream "
-    "astream_extract batch count_tokens default_registry embed explain extract generate list_models "
+    "api": "abatch acount_tokens adelete_caches aembed aextract agenerate alist_models aprobe arerank astream "
+    "astream_extract batch count_tokens default_registry delete_caches embed explain extract generate list_models "
     "model probe rerank stream stream_extract",
     "tools.skills": "Skill",
     "agents.events": "Result Step StepFinished StepStarted",

@@ -254,6 +254,27 @@ async def acount_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpa
         return await _model(model).acount_tokens(prompt, **options)
 
 
+def delete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
+    """Delete the prompts that the provider of the first target stores for `CachePoint`s. Returns how many.
+
+    >>> delete_caches("demo/any")
+    0
+    """
+    with short_traceback:
+        return _model(model, **options).delete_caches()
+
+
+async def adelete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
+    """As `delete_caches`, async.
+
+    >>> import asyncio
+    >>> asyncio.run(adelete_caches("demo/any"))
+    0
+    """
+    with short_traceback:
+        return await _model(model, **options).adelete_caches()
+
+
 def embed(
     model: Spec, texts: str | Sequence[str], *, dimensions: int | None = None, **options: Unpack[CallOptions]
 ) -> Embeddings:

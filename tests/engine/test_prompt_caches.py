@@ -39,7 +39,7 @@ class Google(InProcessProvider):
 
     def _answer(self, http: HttpRequest) -> tuple[int, Any]:
         path = http.path.partition("?")[0]
-        body = json.loads(http.body) if http.body else {}
+        body: Any = json.loads(http.body or b"{}")
         if path.endswith("/cachedContents"):
             if self.refusal is not None:
                 return self.refusal[0], {"error": {"message": self.refusal[1]}}

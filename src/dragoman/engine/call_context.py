@@ -1,6 +1,6 @@
 """The time limits of a call, and everything else that its attempts share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -76,7 +76,7 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """An event to emit before those of a stream that replaces an interrupted one."""
     notices: tuple[Notice, ...] = ()
     """What was already changed for the target."""
-    change_http: Callable[[HttpRequest], Any] | None = None
+    change_http: Callable[[HttpRequest], Generator[Any, Any, HttpRequest]] | None = None
     """A plan that changes the encoded request before it is sent."""
     adapt: AdaptRequest | None = None
     """What changes the request for the target before it is encoded."""

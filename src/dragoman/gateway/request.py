@@ -326,7 +326,7 @@ class RequestContext:
         # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
         options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
         self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
-        plan = self._chain.start(self.choice.targets)
+        plan = self._chain.start(_without_stored_prompts(request, self.choice.targets))
         return plan if compaction is None else _compacted(plan, compaction)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from dragoman.errors import Malformed
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, is_object
+from dragoman.types import JsonObject, is_list, is_object
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import decode_json, encode_json, whole_number
 from dragoman.wires.common.prompt_caches import CacheSplit, StoredPrompt
@@ -28,8 +28,8 @@ class GeminiCaches:
     ) -> CacheSplit | None:
         """The request in two: what to cache, and the rest."""
         body = _object(whole.body)
-        cached = [] if beginning is None else _object(beginning.body).get("contents") or []
-        rest = _after(body.get("contents") or [], cached)
+        cached = [] if beginning is None else _items(_object(beginning.body), "contents")
+        rest = _after(_items(body, "contents"), cached)
         place = _place(target)
         if not rest or place is None or "cachedContent" in body:
             return None
@@ -71,6 +71,11 @@ def _object(body: bytes) -> JsonObject:
     return data if is_object(data) else {}
 
 
+def _items(data: JsonObject, name: str) -> list[Any]:
+    items = data.get(name)
+    return items if is_list(items) else []
+
+
 def _place(target: Target) -> tuple[Target, str] | None:
     """The target below whose base URL the caches are, and the name of the model; None if it has none."""
     cloud = cloud_of(target)
@@ -97,8 +102,8 @@ def _after(contents: list[Any], cached: list[Any]) -> list[Any]:
     at = len(before)
     if contents[:at] != before or len(contents) <= at:
         return []
-    own, split = contents[at], last.get("parts") or []
-    parts = own.get("parts") or []
+    own, split = contents[at], _items(last, "parts")
+    parts = _items(own, "parts")
     if own.get("role") != last.get("role") or parts[: len(split)] != split:
         return []
     left = parts[len(split) :]
