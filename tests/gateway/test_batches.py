@@ -14,6 +14,7 @@ from dragoman.gateway import batch_store, batches
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.batches import BatchRunner
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.conversations import store_key
 from dragoman.gateway.errors import Busy, NotStored
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
@@ -153,6 +154,29 @@ def test_a_batch_of_another_worker_is_left_alone_until_its_lease_ends(monkeypatc
         await asyncio.sleep(0.05)
         assert answers.rows == []
         await until(at, batch.id, ended)
+        await stop(task)
+
+    run(test)
+
+
+def test_a_worker_that_lost_its_lease_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "RENEWAL", 0.0)
+
+    async def test() -> None:
+        at, slow, other = runtime(), Answers(stop_after=1), Answers()
+        batch = await create(at)
+        task = running(at, slow)
+        await slow.is_stuck.wait()
+        await at.store.delete(store_key("batch-lease", None, batch.id))
+        assert await at.batches.lease(batch.id, "other", is_new=True)
+        await until(at, batch.id, lambda each: each.count("succeeded") == 1)
+        await asyncio.sleep(0.05)
+        await stop(task)
+        assert not await at.batches.lease(batch.id, "me", is_new=False), "the other worker still has it"
+        await at.batches.release(batch.id, "other")
+        task = running(at, other)
+        assert (await until(at, batch.id, ended)).fates == {"succeeded": 4}
+        assert sorted(slow.rows + other.rows) == [0, 1, 2, 3]
         await stop(task)
 
     run(test)

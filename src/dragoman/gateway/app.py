@@ -201,6 +201,10 @@ class App:
         """The response to a row of a batch."""
         try:
             return await self._find(context).handle(context)
+        except asyncio.CancelledError:
+            if context.record is not None:
+                await context.record.client_disconnected(context.current_target)
+            raise
         except Exception as error:  # noqa: BLE001 - as in `answer`
             return await self._failed(context, to_dragoman_error(error, context.id))
 

@@ -211,15 +211,20 @@ class BatchStore:
 
     async def lease(self, id: str, holder: str, /, *, is_new: bool) -> bool:
         """Take the lease of a batch, or renew it; False if another worker has it."""
-        key = store_key("batch-lease", None, id)
-        if is_new:
-            return await self._store.write(key, holder.encode(), ttl=LEASE, expects=None) is not None
-        await self._store.write(key, holder.encode(), ttl=LEASE)
-        return True
+        key, version = store_key("batch-lease", None, id), None
+        if not is_new:
+            entry = await self._store.read(key)
+            if entry is not None and entry.value != holder.encode():
+                return False
+            version = None if entry is None else entry.version
+        return await self._store.write(key, holder.encode(), ttl=LEASE, expects=version) is not None
 
-    async def release(self, id: str, /) -> None:
-        """Give the lease of a batch back."""
-        await self._store.delete(store_key("batch-lease", None, id))
+    async def release(self, id: str, holder: str, /) -> None:
+        """Give the lease of a batch back, if this worker has it."""
+        key = store_key("batch-lease", None, id)
+        entry = await self._store.read(key)
+        if entry is not None and entry.value == holder.encode():
+            await self._store.delete(key)
 
 
 _PREFIXES = {"anthropic": "msgbatch_"}

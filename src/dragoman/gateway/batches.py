@@ -89,25 +89,34 @@ class BatchRunner:
 
     async def _run(self, batches: BatchStore, owner: str | None, id: str) -> None:
         run = _BatchRun(self._runtime, self._answer, batches, owner, id)
+        work = asyncio.create_task(run.run())
         renewing = asyncio.create_task(self._renew(batches, run))
         try:
-            await run.run()
+            await asyncio.wait((work, renewing), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                log.warning("batch %s: another worker runs it, because this one was too slow", id)
+                return
+            await work
         except NotStored:
             await batches.end(owner, id)
         finally:
-            renewing.cancel()
+            for task in (work, renewing):
+                task.cancel()
+            await asyncio.wait((work, renewing))
             with suppress(StoreDown):
-                await batches.release(id)
+                await batches.release(id, self._name)
 
     async def _renew(self, batches: BatchStore, run: "_BatchRun") -> None:
+        """Store how far the batch is, and renew its lease; ends if another worker has the lease."""
         renewed = time.monotonic()
         while True:
             await asyncio.sleep(CHECK)
             with suppress(StoreDown):
                 await run.save()
                 if time.monotonic() - renewed > RENEWAL:
+                    if not await batches.lease(run.id, self._name, is_new=False):
+                        return
                     renewed = time.monotonic()
-                    await batches.lease(run.id, self._name, is_new=False)
 
 
 class _BatchRun:
