@@ -305,6 +305,9 @@ def _doctor(parser: ArgumentParser) -> None:
 def _keys(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=("new",), metavar="new", help="create a key")
     parser.add_argument("name", type=_key_name, metavar="NAME", help="the id of the key, for example the client's name")
+    parser.add_argument(
+        "--role", choices=("admin", "viewer"), help="what it may do in the admin API (default: nothing)"
+    )
 
 
 def _admin(parser: ArgumentParser) -> None:

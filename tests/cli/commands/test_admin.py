@@ -69,6 +69,17 @@ def test_a_team_a_key_and_their_usage(run: Run, gateway: Gateway) -> None:
     assert answer(run, "audit", "list", "limit=1")["changes"][0]["action"] == "keys.rotate"
 
 
+def test_tables_are_for_people(run: Run) -> None:
+    run("teams", "create", "people", "requests_per_minute=60", "budgets=50/month")
+    _, out, _ = run("limits", "list")
+    assert "0/60 requests/minute, 0/50 dollars/month" in out
+    code, out, err = run("teams", "update", "people", "requests_per_minute=null")
+    assert (code, err) == (0, "")
+    assert "budgets\t50.0 dollars/month" in out
+    _, out, _ = run("audit", "list", "limit=1")
+    assert out.splitlines()[1].split("\t")[1][:2] == "20"
+
+
 def test_a_secret_is_read_from_a_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "key.txt"
     path.write_text("sk-secret-1234567890\n")

@@ -14,6 +14,7 @@ import msgspec
 from dragoman.cli import terminal
 from dragoman.cli.gateway_client import call_gateway
 from dragoman.cli.parser import UsageError
+from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.management.api import OPERATIONS
 from dragoman.gateway.management.operations import PREFIX, AdminOperation
 from dragoman.gateway.management.tables import TableBody
@@ -23,7 +24,10 @@ from dragoman.types import JsonObject, is_list, is_object
 MAX_ANSWER = 1 << 30
 _PERIODS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BUDGET = r"\$?(?P<amount>[\d_.]+)\s*(?P<unit>tokens?|dollars?)?/(?P<per>day|week|month)"
-_HIDDEN_COLUMNS = ("table", "levels", "losses", "attempt_details", "budgets", "fields")
+_HIDDEN_COLUMNS = ("table", "losses", "attempt_details", "fields", "request_id")
+_VALUES = ("levels", "budgets")
+"""Lists that are a value of one row, not rows of their own."""
+_TIMES = ("at", "start", "started_at", "since", "until")
 
 
 def run(arguments: Namespace, /) -> int:
@@ -172,10 +176,10 @@ def _print(answer: JsonObject) -> None:
         return
     rest = dict(answer)
     for field, value in answer.items():
-        if is_list(value) and all(map(is_object, value)) and field not in _HIDDEN_COLUMNS:
+        if is_list(value) and value and all(map(is_object, value)) and field not in _VALUES:
             rest.pop(field)
             _print_rows(value)
-    lines = [(field, _text(value)) for field, value in rest.items() if value not in (None, [], "", False)]
+    lines = [(field, _cell(field, value)) for field, value in rest.items() if value not in (None, [], "", False)]
     if len(rest) == len(answer):
         terminal.write_table(lines)
     else:
@@ -187,7 +191,29 @@ def _print_rows(rows: Sequence[JsonObject]) -> None:
     columns = [field for field in dict.fromkeys(field for row in rows for field in row) if field not in _HIDDEN_COLUMNS]
     columns = [field for field in columns if any(row.get(field) not in (None, [], False) for row in rows)]
     if rows:
-        terminal.write_table([columns, *([_text(row.get(field)) for field in columns] for row in rows)])
+        heads = ["dollars" if field == "cost" else field for field in columns]
+        terminal.write_table([heads, *([_cell(field, row.get(field)) for field in columns] for row in rows)])
+
+
+def _cell(field: str, value: Any) -> str:
+    if field in _TIMES and isinstance(value, float):
+        return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    if field == "cost" and isinstance(value, int):
+        return f"{value / NANO:.6f}"
+    if field in _VALUES and is_list(value):
+        return ", ".join(_limit(each) for each in value)
+    return _text(value)
+
+
+def _limit(limit: JsonObject) -> str:
+    """A level as `3/60 requests/minute`, a budget as `50.0 dollars/month`."""
+    if "unit" not in limit:
+        units = [
+            f"{limit[unit]} {unit}/{limit['per']}" for unit in ("tokens", "dollars") if limit.get(unit) is not None
+        ]
+        return ", ".join(units)
+    per = "" if limit["per"] is None else f"/{limit['per']}"
+    return f"{limit['used']:g}/{limit['limit']:g} {limit['unit']}{per}"
 
 
 def _text(value: Any) -> str:

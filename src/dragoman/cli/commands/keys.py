@@ -16,5 +16,6 @@ def run(arguments: Namespace, /) -> int:
         return 0
     terminal.write(f"{plain}\n")
     table = msgspec.json.encode(arguments.name).decode()  # in quotes: a name may contain a dot
-    terminal.note(f'The key is shown only once. Add this to the config:\n\n[keys.{table}]\nhash = "{hash}"')
+    role = f'\nrole = "{arguments.role}"' if arguments.role else ""
+    terminal.note(f'The key is shown only once. Add this to the config:\n\n[keys.{table}]\nhash = "{hash}"{role}')
     return 0
