@@ -1,4 +1,4 @@
-"""The table of what each provider gets: `python -m tests.support.features` prints it for the README.
+"""The table of what each provider gets: `python -m tests.support.features` prints it for docs/providers.md.
 
 No cell is written by hand. For each provider and feature, the code that a real call uses encodes a request, without a
 network. The cell says whether the feature was sent as it is, adapted with a notice, or refused.
