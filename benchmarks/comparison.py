@@ -62,7 +62,8 @@ def _python(folder: Path, name: str, peer: Peer) -> str:
     megabytes = (_size(site) - size) / 1e6
     _run(python, "-c", peer.statement)  # compiles
     bare, cost = (_cpu(python, statement) for statement in ("pass", peer.statement))
-    return f"{packages[name]:<10} {len(packages):>3} packages {megabytes:>6.1f} MB   import {1000 * (cost - bare):>6.0f} ms CPU"
+    size_and_time = f"{megabytes:>6.1f} MB   import {1000 * (cost - bare):>6.0f} ms CPU"
+    return f"{packages[name]:<10} {len(packages):>3} packages {size_and_time}"
 
 
 def _npm(folder: Path, packages: tuple[str, ...]) -> str:
