@@ -306,6 +306,13 @@ def test_tokens_are_learnt_and_limited() -> None:
     assert [ask(world, targets, health).target for _ in range(2)] == ["aa/m", "bb/m"]
 
 
+def test_a_failed_request_gives_its_tokens_back() -> None:
+    health = Health()
+    targets = [*limited(target("aa/m"), tokens_per_minute=15), target("bb/m")]
+    world = World(DENIED, OK, OK)
+    assert [ask(world, targets, health).target for _ in range(2)] == ["bb/m", "aa/m"]
+
+
 def test_another_thread_may_take_the_last_room() -> None:
     health, targets = Health(), [*limited(target("aa/m"), concurrent=1), target("bb/m")]
 

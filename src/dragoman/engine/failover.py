@@ -389,6 +389,9 @@ class Chain:
                 loads.learn(target.name, completed.head, now, slot)
             loads.record_latency(target.name, now, completed.latency, stream=self._request.stream)
             return completed
+        except DragomanError as error:
+            used = 0 if error.usage is None else total_tokens(error.usage)
+            raise
         finally:
             loads.end(slot, now, tokens=used)
 
