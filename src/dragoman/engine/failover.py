@@ -383,15 +383,16 @@ class Chain:
         used: int | None = None
         now = began
         try:
-            completed = yield from attempt_with_files(self._request, target, self._call_context(candidate))
+            completed = yield from attempt(self._request, target, self._call_context(candidate))
+        except DragomanError as error:
+            used = 0 if error.usage is None else total_tokens(error.usage)
+            raise
+        else:
             now, used = completed.ended_at, total_tokens(completed.response.usage)
             if completed.head is not None:
                 loads.learn(target.name, completed.head, now, slot)
             loads.record_latency(target.name, now, completed.latency, stream=self._request.stream)
             return completed
-        except DragomanError as error:
-            used = 0 if error.usage is None else total_tokens(error.usage)
-            raise
         finally:
             loads.end(slot, now, tokens=used)
 
