@@ -383,7 +383,7 @@ class Chain:
         used: int | None = None
         now = began
         try:
-            completed = yield from attempt(self._request, target, self._call_context(candidate))
+            completed = yield from attempt_with_files(self._request, target, self._call_context(candidate))
         except DragomanError as error:
             used = 0 if error.usage is None else total_tokens(error.usage)
             raise
