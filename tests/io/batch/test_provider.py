@@ -113,7 +113,15 @@ def test_without_fallback_a_row_that_was_not_answered_is_an_error_row(provider: 
     run = Run(provider, fallback=False)()
     assert provider.calls == []
     assert {**TEXTS, **run.texts} == TEXTS
-    assert "did not answer this row" in run.rows[3]["error"]["message"]
+    assert "box/m: not answered by the batch: rows failed or expired" in run.rows[3]["error"]["message"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_fallback_the_row_has_the_error_of_the_provider(provider: BatchProvider, kind: str) -> None:
+    provider.fate = lambda text: "failed" if "3" in text else "answered"
+    run = Run(provider, kind, fallback=False)()
+    reason = "failed" if kind == "google" else "no"
+    assert run.rows[3]["error"]["message"] == f"box/m: not answered by the batch: {reason}"
 
 
 @pytest.mark.parametrize("kind", KINDS)

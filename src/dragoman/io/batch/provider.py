@@ -12,6 +12,7 @@ from secrets import token_hex
 
 import msgspec
 
+from dragoman import wires
 from dragoman.engine import provider_batches
 from dragoman.engine.provider_batches import batches_of
 from dragoman.errors import DragomanError, ProviderError, SetupError
@@ -53,6 +54,8 @@ class _Job(msgspec.Struct):
     lines: dict[str, bytes]
     """The rows of the job by their id in it."""
     state: ProviderJob | None = None
+    reasons: dict[str, str] = {}
+    """Why rows failed, by their id in the job."""
 
 
 class ProviderBatch:
@@ -192,10 +195,9 @@ class ProviderBatch:
             then = "sent one by one" if self._options.fallback else "not answered"
             self._options.note(f"{job.target.name}: {why}; {count} of the batch {then}")
         if not self._options.fallback:
-            for line in job.lines.values():
-                self._emit(
-                    self._worker.unanswered(line, f"{job.target.name}: the batch did not answer this row: {why}")
-                )
+            for custom_id, line in job.lines.items():
+                reason = job.reasons.get(custom_id, why)
+                self._emit(self._worker.unanswered(line, f"{job.target.name}: not answered by the batch: {reason}"))
             job.lines.clear()
         tasks = [await self._send_later(group, line) for line in job.lines.values()]
         if tasks:
@@ -220,7 +222,7 @@ class ProviderBatch:
             return "the provider has no such batch any more"
         except DragomanError as error:
             raise _still_there(job, error) from error
-        return ended.problem or "without an answer in the batch"
+        return ended.problem or "rows failed or expired"
 
     async def _wait(self, job: _Job) -> ProviderJob:
         pause = self._options.poll or FIRST_POLL
@@ -239,9 +241,15 @@ class ProviderBatch:
         """Write the results of the rows that were answered, and take these rows from the job."""
         for result in await self._worker.run(provider_batches.results(ended, job.target, self._worker.options)):
             line = job.lines.get(result.custom_id)
-            if line is None or not result.body or result.status >= 400:
+            if line is None or not result.body:
                 continue
-            outcome = await self._worker.answer(line, job.target, HttpResponse(status=result.status, body=result.body))
+            answer = HttpResponse(status=result.status, body=result.body)
+            if result.status >= 400:
+                job.reasons[result.custom_id] = (
+                    wires.get(job.target.wire).client.decode_error(answer, answer.body).message
+                )
+                continue
+            outcome = await self._worker.answer(line, job.target, answer)
             if outcome is not None:
                 self._emit(outcome)
                 del job.lines[result.custom_id]
