@@ -37,6 +37,19 @@ def test_unknown_models_share_one_sum() -> None:
     assert rows == 80
 
 
+def test_end_users_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.gateway.accounting.usage.MAX_USERS", 2)
+
+    async def ask() -> list[str]:
+        app = app_of(KEYED)
+        for user in ("u1", "u2", "u3", "u1", "u4"):
+            body = json.dumps({**chat("demo/any"), "user": user}).encode()
+            assert (await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
+        return sorted(str(row.user) for row in await app.runtime.accounting.usage_log.rows())
+
+    assert asyncio.run(ask()) == ["(other)", "(other)", "u1", "u1", "u2"]
+
+
 def test_names_that_a_server_accepts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.gateway.accounting.usage.MAX_MODELS", 5)
 

@@ -100,7 +100,7 @@ def test_a_preflight_of_an_allowed_page_is_answered_without_a_key(key: bool) -> 
     assert (seen.status, seen.body) == (204, b"")
     assert seen.headers == {
         "access-control-allow-origin": PAGE,
-        "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
+        "access-control-allow-methods": "GET, POST, PUT, PATCH, DELETE, OPTIONS",
         "access-control-allow-headers": "x-api-key, content-type",
         "access-control-max-age": "600",
         "access-control-expose-headers": "*",

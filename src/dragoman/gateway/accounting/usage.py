@@ -27,8 +27,10 @@ MAX_RECENT = 500
 """Requests whose attempts are kept in memory."""
 MAX_MODELS = 1000
 """Names of models, per process and day, that get sums of their own; some servers accept any name."""
+MAX_USERS = 10_000
+"""End users, per process and day, that get sums of their own; clients choose their names."""
 OTHER_MODEL = "(other)"
-"""The name for all models after these in the usage log; the access log has their names."""
+"""The name for all models and users after these in the usage log; the access log has their names."""
 
 
 class UsageLog:
@@ -42,6 +44,7 @@ class UsageLog:
         self._pending: OrderedDict[str, UsageRow] = OrderedDict()
         self._is_down = False
         self._models: set[str] = set()
+        self._users: set[str] = set()
         self._day = 0.0
 
     @property
@@ -67,6 +70,12 @@ class UsageLog:
         if day > self._day:
             self._day = day
             self._models.clear()
+            self._users.clear()
+        if row.user is not None and row.user not in self._users:
+            if len(self._users) < MAX_USERS:
+                self._users.add(row.user)
+            else:
+                row = msgspec.structs.replace(row, user=OTHER_MODEL)
         if row.model in self._models or len(self._models) < MAX_MODELS:
             self._models.add(row.model)
             return row

@@ -35,6 +35,8 @@ AUDIT = "audit:"
 INTERVAL = 0.5
 """Seconds between two looks at the store."""
 MAX_SWAPS = 50
+LARGE = 64 * 1024
+"""Bytes of a state that is decoded in a thread."""
 
 Edit: TypeAlias = Callable[[ManagedState, Runtime], ManagedState]
 """Makes the new state from the current one and its Runtime; raises an error if the change is not possible."""
@@ -184,6 +186,8 @@ async def read_state(store: Store, /) -> StateRead:
     if stored is None:
         return EMPTY, None
     try:
+        if len(stored.value) > LARGE:  # requests go on meanwhile
+            return await asyncio.to_thread(decode_state, stored.value), stored.version
         return decode_state(stored.value), stored.version
     except (msgspec.DecodeError, ValueError) as error:
         raise StoreDown(f"the run-time changes in the store are of a newer version, or damaged: {error}") from error

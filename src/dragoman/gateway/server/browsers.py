@@ -16,7 +16,7 @@ from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpRequest
 
 ANY = "*"
-METHODS = "GET, POST, DELETE, OPTIONS"
+METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 DEFAULT_HEADERS = "authorization, content-type"
 MAX_AGE = "600"
 """Seconds for which a browser keeps the answer to a preflight."""
