@@ -106,5 +106,5 @@ def test_a_prompt_of_which_one_target_leaves_nothing_goes_to_the_next() -> None:
 
 def test_a_prompt_that_only_another_wire_can_say_is_unsupported() -> None:
     other = Opaque(wire="openai_responses", data={"type": "mcp_approval_response"})
-    with pytest.raises(Unsupported, match="messages must contain a supported part"):
+    with pytest.raises(Unsupported, match="only targets of the wire openai_responses take it"):
         Registry(env={}, api_key="k").model("anthropic/m").generate(user(other))

@@ -576,10 +576,10 @@ def test_a_path_must_be_one_that_can_exist(path: str) -> None:
         (Image, {"data": b"a", "media_type": "image/png"}, "Image has no parameter media_type; write mime="),
         (Image, {"urls": "https://x"}, "Image has no parameter urls; did you mean url?"),
         (Finish, {"raeson": "stop"}, "Finish has no parameter raeson; did you mean reason?"),
-        (Opaque, {"zzz": 1}, "Opaque has no parameter zzz; it must be one of wire, data"),
+        (Opaque, {"zzz": 1}, "Opaque has no parameter zzz; it must be one of wire, data, is_optional"),
         (Text, {}, "text must be passed to Text, got nothing; write text="),
         (
-            partial(cast("Any", Text), "a", {}, (), 1),
+            partial(cast("Any", Text), "a", {}, (), (), 1),
             {},
             "Text must be called with names, got too many values without; write text=",
         ),

@@ -294,7 +294,7 @@ RIGHT_FOR: dict[str, dict[str, Any]] = {
 }
 """By case: right values that differ from those of the same name."""
 for _method in ("from_path",):
-    for _kind in ("Image", "Document", "Audio"):
+    for _kind in ("Image", "Document", "Audio", "File"):
         RIGHT_FOR[f"{_kind}.{_method}"] = {"path": __file__}
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 from dragoman.types.base import Value, is_object
 from dragoman.types.checks import as_bytes, as_text
 from dragoman.types.media_files import read_media
+from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Audio, Document, Image, Opaque, Part
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ FILE = "file"
 """The name in `extra` under which a part has its mark."""
 
 
-class File(Value, msgspec.Struct, frozen=True, kw_only=True, tag="file"):
+class File(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, tag="file"):
     """A file that each provider gets once: it is uploaded, and later requests use its id. It stands among parts.
 
     A provider that stores no files, or not this type, gets the bytes in every request.
