@@ -56,7 +56,7 @@ def check_name(name: str, /) -> None:
 
 def check_model(key: Key | None, name: str, full: str = "", /) -> None:
     """Raise Forbidden if a key may not use a model; `name` may list several, and `full` has its provider."""
-    if key is None or (full and key.may_use(full)):
+    if key is None or (full and "," not in full and key.may_use(full)):  # `*` of a pattern matches commas, too
         return
     if not all(key.may_use(element.strip()) for element in name.split(",")):
         raise Forbidden(f"key {key.id!r} may not use {name[:200]!r}")
