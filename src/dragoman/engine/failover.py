@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
 from dragoman.engine.effects import Now, Observe, Plan, Random, Sleep
 from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
@@ -38,7 +39,7 @@ from dragoman.targets.connection import ConnectionOptions
 from dragoman.targets.estimates import prompt_tokens, total_tokens
 from dragoman.targets.pools import Affinity, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target
-from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
+from dragoman.types import UNKNOWN_USAGE, Attempt, Opaque, Request, Response
 from dragoman.types.base import Amount, WholeNumber, unchecked
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
@@ -375,15 +376,16 @@ class Chain:
     def _attempt(self, candidate: _Candidate, began: float) -> Plan[Completed | None]:
         """One attempt, counted as a request in progress; None if another request took the last room in a limit."""
         loads, target = self._loads, candidate.target
+        make = attempt_with_files if _has_extra(self._request) else attempt
         if loads is None:
-            return (yield from attempt_with_files(self._request, target, self._call_context(candidate)))
+            return (yield from make(self._request, target, self._call_context(candidate)))
         slot = loads.start(target, began, self._tokens)
         if slot is None:
             return None
         used: int | None = None
         now = began
         try:
-            completed = yield from attempt_with_files(self._request, target, self._call_context(candidate))
+            completed = yield from make(self._request, target, self._call_context(candidate))
         except DragomanError as error:
             used = 0 if error.usage is None else total_tokens(error.usage)
             raise
@@ -586,3 +588,10 @@ class Chain:
         if isinstance(error, Interrupted) and error.partial is not None:
             error.annotate(partial=replace(error.partial, attempts=attempts))
         return error.annotate(attempts=attempts)
+
+
+def _has_extra(request: Request) -> bool:
+    """Whether a part may be a file, or may have a cache point: both are in its `extra`."""
+    if request.system is not None and not isinstance(request.system, str):
+        return True
+    return any(not isinstance(part, Opaque) and part.extra for message in request.messages for part in message.parts)

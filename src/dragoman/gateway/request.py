@@ -43,7 +43,7 @@ from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.limits import check_size
 from dragoman.targets.target import Target
-from dragoman.types import Finish, JsonObject, Message, Notice, Request, Response, Tool, Usage, dump
+from dragoman.types import Finish, JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, Usage, dump
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON
@@ -204,7 +204,8 @@ class RequestContext:
             request, self._stores_chat = chat, True
             self.response_id = wire.stored_chats.PREFIX + secrets.token_hex(24)
         self.request = request
-        self._files = await self._load_files(request)
+        if any(isinstance(part, Opaque | ToolResult) for message in request.messages for part in message.parts):
+            self._files = await self._load_files(request)
         if any(message.role == "assistant" for message in request.messages):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         is_listed = self._stored.item_list is not None
@@ -318,7 +319,8 @@ class RequestContext:
         return partial(hooked, make, hooks, call) if hooks else make
 
     def _chain_plan(self, request: Request) -> Plan[Response]:
-        request = insert_files(request, self._files)
+        if self._files:
+            request = insert_files(request, self._files)
         compaction = self._compaction()
         if compaction is not None:
             request = compaction.summary_request(request)
