@@ -22,6 +22,8 @@ from dragoman.types import (
     ImageGeneration,
     Location,
     McpServer,
+    Message,
+    Opaque,
     Request,
     Response,
     Text,
@@ -560,3 +562,179 @@ def test_an_mcp_server_does_not_show_its_token() -> None:
     server = McpServer(name="w", url="https://me:pw@m.example/x?key=1", token="hidden")
     assert repr(server) == "McpServer(name='w', url='https://m.example/x')"
     assert server.__rich_repr__() == [("name", "w"), ("url", "https://m.example/x")]
+
+
+# What providers and clients may write otherwise -----------------------------------------------------------------------
+
+
+def body_of(wire: str, *items: Any) -> Response:
+    bodies: dict[str, Any] = {
+        "anthropic": {"id": "a", "model": "m", "content": items, "stop_reason": "end_turn"},
+        "bedrock": {"output": {"message": {"content": items}}, "stopReason": "end_turn"},
+        "google": {"candidates": [{"finishReason": "STOP", **(items[0] if items else {})}]},
+        "google_interactions": {"status": "completed", "steps": items},
+        "openai_chat": {"choices": [{"message": items[0], "finish_reason": "stop"}]},
+        "openai_responses": {"id": "r", "status": "completed", "output": items},
+    }
+    return wires.get(wire).client.decode_response(json.dumps(bodies[wire]).encode())
+
+
+@pytest.mark.parametrize(
+    ("wire", "item"),
+    [
+        ("anthropic", {"type": "server_tool_use", "name": "web_search"}),
+        ("anthropic", {"type": "web_search_tool_result", "content": []}),
+        ("google_interactions", {"type": "google_search_call"}),
+    ],
+)
+def test_a_block_without_its_id_stays_as_it_is(wire: str, item: Any) -> None:
+    (part,) = body_of(wire, item).message.parts
+    assert part == Opaque(wire=wire, data=item)
+
+
+def test_other_forms_of_results() -> None:
+    source = {"type": "content", "content": "Six."}
+    page = {"type": "web_fetch_result", "url": "https://x", "content": {"type": "document", "source": source}}
+    block = {"type": "web_fetch_tool_result", "tool_use_id": "s", "content": page}
+    (part,) = body_of("anthropic", block).message.parts
+    assert isinstance(part, HostedResult)
+    assert part.content == "Six."
+    result = {"toolUseId": "h", "type": "nova_grounding_result", "content": [{"text": "Six."}, {"json": {"a": 1}}, 7]}
+    response = body_of("bedrock", {"toolResult": result})
+    (part,) = response.message.parts
+    assert isinstance(part, HostedResult)
+    assert (part.tool, part.content) == ("web_search", 'Six.\n{"json":{"a":1}}')
+    body = json.loads(wires.get("bedrock").server.encode_body(response).body)
+    assert body["output"]["message"]["content"] == [{"toolResult": result}]
+
+
+def test_a_search_besides_those_of_the_vocabulary_has_its_own_name() -> None:
+    item = {"type": "x_search_call", "id": "x1", "status": "completed", "arguments": '{"query":"tide"}'}
+    response = body_of("openai_responses", item)
+    (part,) = response.message.parts
+    assert part == HostedCall(id="x1", tool="x_search", arguments={"query": "tide"}, extra={"openai_responses": item})
+    foreign = answer(HostedCall(id="x1", tool="x_search", arguments={"query": "tide"}))
+    for wire in ("openai_responses", "google_interactions"):
+        server = wires.get(wire).server
+        assert not server.supports_part(foreign.message.parts[0])
+        assert b"tide" not in server.encode_body(foreign, Request()).body
+    assert b"hosted" not in wires.get("openai_responses").server.encode_body(answer(SEARCHED[1]), Request()).body
+
+
+def test_an_odd_page_of_google_is_left_out() -> None:
+    pages = {"urlMetadata": [7, {"urlRetrievalStatus": "X"}, {"retrieved_url": "https://x"}]}
+    response = body_of("google", {"content": {"parts": [{"text": "Six."}]}, "urlContextMetadata": pages})
+    calls = [part for part in response.message.parts if isinstance(part, HostedCall)]
+    assert [call.arguments for call in calls] == [{"url": "https://x"}]
+
+
+def test_places_of_google_are_bytes() -> None:
+    text = "Ébb at six. Ébb at six."
+    segments: list[Any] = [
+        {"segment": {"endIndex": 12, "text": "Ébb at six."}, "groundingChunkIndices": [0, 7]},
+        {"segment": {"startIndex": 1, "endIndex": 3, "text": "at six"}, "groundingChunkIndices": [0]},
+        {"groundingChunkIndices": [0]},
+        7,
+    ]
+    notes = {"groundingChunks": [{"web": {"uri": "https://x"}}, 7], "groundingSupports": segments}
+    response = body_of("google", {"content": {"parts": [{"text": text}]}, "groundingMetadata": notes})
+    (part, *_) = response.message.parts
+    assert isinstance(part, Text)
+    assert [(each.start, each.end) for each in part.citations] == [(0, 11), (4, 10), (None, None)]
+
+
+def test_spans_of_cohere_are_citations() -> None:
+    sources = [{"type": "document", "id": "d1", "document": {"title": "Tides", "snippet": "Six.", "url": "https://x"}}]
+    spans = [
+        {"start": 0, "end": 3, "text": "At ", "sources": sources},
+        {"start": 3, "end": 6, "text": "six", "sources": []},
+    ]
+    response = body_of("openai_chat", {"role": "assistant", "content": "At six.", "citations": spans})
+    (part,) = response.message.parts
+    assert isinstance(part, Text)
+    first = Citation(url="https://x", title="Tides", source="d1", start=0, end=3, cited_text="Six.")
+    assert part.citations == (first, Citation(start=3, end=6))
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "bedrock"])
+def test_a_citation_of_a_document_has_its_place(wire: str) -> None:
+    citation = Citation(
+        title="a.pdf", document_index=1, cited_text="Six.", source_unit="pages", source_start=2, source_end=3
+    )
+    server, client = wires.get(wire).server, wires.get(wire).client
+    response = answer(Text(text="At six.", citations=(citation, Citation(title="b.txt", document_index=0))))
+    seen = fold(client.decode_body(server.encode_body(response).body))
+    (part,) = seen.message.parts
+    assert isinstance(part, Text)
+    assert part.citations[0] == citation
+    assert part.citations[1].document_index == 0
+
+
+def test_a_file_is_an_annotation() -> None:
+    response = answer(Text(text="At six.", citations=(Citation(source="file_1", title="a.txt", document_index=2),)))
+    body = json.loads(wires.get("openai_responses").server.encode_body(response, Request()).body)
+    note = {"type": "file_citation", "file_id": "file_1", "filename": "a.txt", "index": 2}
+    assert body["output"][0]["content"][0]["annotations"] == [note]
+
+
+def test_a_source_that_stands_in_the_text_is_not_repeated() -> None:
+    text = Text(text="See https://x.", citations=(Citation(url="https://x"),))
+    http = wires.get("ollama").client.encode_request(Request(messages=(user("?"), assistant(text))), at("ollama"))
+    assert json.loads(http.body)["messages"][1]["content"] == "See https://x."
+    assert http.notices == ()
+
+
+def test_what_a_chat_client_sends_back_is_read() -> None:
+    path, body = CLIENTS["openai_chat"]
+    note = {
+        "type": "url_citation",
+        "url_citation": {"url": "https://x", "title": "X", "start_index": 0, "end_index": 3},
+    }
+    entry = {"index": 0, "type": "search", "arguments": '{"query":"tide"}', "output": "Six."}
+    said = {"role": "assistant", "content": "At six.", "annotations": [note], "executed_tools": [entry, 7]}
+    request = decoded("openai_chat", path, {"model": "m", "messages": [*body["messages"], said, *body["messages"]]})
+    call, result, text = request.messages[1].parts
+    assert isinstance(call, HostedCall)
+    assert isinstance(result, HostedResult)
+    assert isinstance(text, Text)
+    assert (call.arguments, result.content, text.citations[0].url) == ({"query": "tide"}, "Six.", "https://x")
+    assert sent(request, at("openai_chat"))["messages"][1]["annotations"] == [note]
+    assert "https://x" in json.dumps(sent(request, at("ollama")))
+    silent = {**said, "content": None, "executed_tools": 7}
+    request = decoded("openai_chat", path, {"model": "m", "messages": [*body["messages"], silent]})
+    assert request.messages[1].parts == ()
+
+
+def test_a_block_of_the_system_prompt_may_be_left_out() -> None:
+    point = Opaque(wire="bedrock", data={"x": {}}, is_optional=True)
+    request = Request(messages=(Message(role="system", parts=(point, Text(text="Be brief."))), user("?")))
+    assert sent(request, at("ollama"))["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+def test_a_tool_of_the_input_that_only_one_provider_has_is_a_notice_elsewhere() -> None:
+    item = {"type": "additional_tools", "role": "developer", "tools": [{"type": "new_tool"}]}
+    request = decoded(
+        "openai_responses", "/v1/responses", {"model": "m", "input": [item, {"role": "user", "content": "?"}]}
+    )
+    assert sent(request, at("openai_responses"))["input"][0] == item
+    assert "tools" not in sent(request, at("openai_responses"))
+    notices = wires.get("ollama").client.encode_request(request, at("ollama")).notices
+    assert "dropped" in {notice.kind for notice in notices}
+
+
+def test_a_context_of_a_document_is_a_text_before_it_elsewhere() -> None:
+    path, body = CLIENTS["anthropic"]
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}
+    document = {"type": "document", "source": source, "context": "A bill."}
+    request = decoded("anthropic", path, {"model": "m", **body, "messages": [{"role": "user", "content": [document]}]})
+    assert sent(request, at("anthropic"))["messages"][0]["content"] == [document]
+    content = sent(request, at("openai_responses"))["input"][0]["content"]
+    assert content[0] == {"type": "input_text", "text": "A bill."}
+
+
+def test_is_optional_must_be_a_flag() -> None:
+    wrong: Any = 1
+    with pytest.raises(InvalidRequest, match="is_optional must be True or False, got 1"):
+        Opaque(wire="w", data={}, is_optional=wrong)
+    with pytest.raises(InvalidRequest, match="fallback must be a function or a Tool, got dict"):
+        WebSearch(fallback={"a": 1})

@@ -25,7 +25,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.types.hosted_tools import HOSTED_TYPES, kind_of_tool
+from dragoman.types.hosted_tools import kind_of_tool
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -38,11 +38,6 @@ _NAMES = {"mcp": "MCP servers", "image_generation": "image generation"}
 
 
 # Definitions ----------------------------------------------------------------------------------------------------------
-
-
-def is_hosted(tool: object, /) -> bool:
-    """Whether a tool is one of the vocabulary that providers run."""
-    return type(tool) in HOSTED_TYPES
 
 
 def resolve_tools(

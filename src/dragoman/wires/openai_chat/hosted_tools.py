@@ -249,15 +249,14 @@ class ExecutedWriter:
         return {**head, "output": part.content, "search_results": {"results": found}, **failed}
 
 
-def write_executed(parts: Iterable[Part]) -> JsonObject:
-    """The member `executed_tools` of a message, if it has calls of hosted tools."""
+def write_executed(parts: Iterable[HostedCall | HostedResult]) -> JsonObject:
+    """The member `executed_tools` of a message."""
     writer = ExecutedWriter()
     entries: dict[int, JsonObject] = {}
     for part in parts:
-        if isinstance(part, HostedCall | HostedResult):
-            entry = writer.write(part)
-            entries[entry["index"]] = {**entries.get(entry["index"], {}), **entry}
-    return {EXECUTED: [*entries.values()]} if entries else {}
+        entry = writer.write(part)
+        entries[entry["index"]] = {**entries.get(entry["index"], {}), **entry}
+    return {EXECUTED: [*entries.values()]}
 
 
 def _write_source(source: Citation) -> JsonObject:

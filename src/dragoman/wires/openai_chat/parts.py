@@ -246,7 +246,7 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     texts: list[Text] = []
     chunks: list[JsonObject] = []
     calls: list[JsonObject] = []
-    hosted: list[Part] = []
+    hosted: list[HostedCall | HostedResult] = []
     for part in parts:
         match part:
             case Text() if not part.extra:

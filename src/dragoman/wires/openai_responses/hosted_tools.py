@@ -20,7 +20,6 @@ from dragoman.types import (
     Location,
     McpServer,
     Part,
-    WebFetch,
     WebSearch,
     is_list,
     is_object,
@@ -75,7 +74,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
             fields = {"authorization": tool.token, "allowed_tools": [*tool.allowed_tools] or None}
             head = {"type": "mcp", "server_label": tool.name, "server_url": tool.url}
             return {**head, **without_none(fields), "require_approval": "never"}
-        case WebFetch():
+        case _:
             return None
 
 

@@ -177,10 +177,8 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
                 items.append(_user([Text(text=MADE_BEFORE), part]))
             case Opaque():
                 items.append(part.data)
-            case (call, _):
-                raise cannot_send(call, NAME)  # `repair` made a block or a text of it
-            case _:
-                raise cannot_send(part, NAME)
+            case _:  # `repair` made blocks or texts of the calls of hosted tools
+                raise cannot_send(part[0] if isinstance(part, tuple) else part, NAME)
     return items
 
 
