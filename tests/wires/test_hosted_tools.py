@@ -27,7 +27,9 @@ from dragoman.types import (
     Request,
     Response,
     Text,
+    Thinking,
     Tool,
+    ToolCall,
     WebFetch,
     WebSearch,
     assistant,
@@ -645,7 +647,7 @@ def test_places_of_google_are_bytes() -> None:
 
 def test_spans_of_cohere_are_citations() -> None:
     sources = [{"type": "document", "id": "d1", "document": {"title": "Tides", "snippet": "Six.", "url": "https://x"}}]
-    spans = [
+    spans: list[Any] = [
         {"start": 0, "end": 3, "text": "At ", "sources": sources},
         {"start": 3, "end": 6, "text": "six", "sources": []},
     ]
@@ -738,3 +740,43 @@ def test_is_optional_must_be_a_flag() -> None:
         Opaque(wire="w", data={}, is_optional=wrong)
     with pytest.raises(InvalidRequest, match="fallback must be a function or a Tool, got dict"):
         WebSearch(fallback={"a": 1})
+
+
+def test_a_citation_that_the_gateway_wrote_is_none_of_anthropic() -> None:
+    path, body = CLIENTS["anthropic"]
+    own = {
+        "type": "web_search_result_location",
+        "cited_text": "",
+        "title": "X",
+        "url": "https://x",
+        "encrypted_index": "",
+    }
+    said = {"role": "assistant", "content": [{"type": "text", "text": "At six.", "citations": [own]}]}
+    request = decoded(
+        "anthropic", path, {"model": "m", **body, "messages": [*body["messages"], said, *body["messages"]]}
+    )
+    answered = sent(request, at("anthropic"))["messages"][1]
+    assert answered == {"role": "assistant", "content": "At six.\n\nSources:\n[1] X: https://x"}
+
+
+def test_other_tools_of_bedrock_stay_as_they_are() -> None:
+    tool = {"systemTool": {"name": "other"}}
+    path, body = CLIENTS["bedrock"]
+    request = decoded("bedrock", path, {**body, "toolConfig": {"tools": [tool]}})
+    assert sent(request, at("bedrock"))["toolConfig"]["tools"] == [tool]
+
+
+def test_a_request_of_which_nothing_is_left_is_refused() -> None:
+    thought = Request(messages=(Message(role="user", parts=(Thinking(text="?"),)),))
+    for wire in [name for name in wires.NAMES if name != "native"]:  # native carries all
+        with pytest.raises(Unsupported, match="messages must contain a supported part"):
+            sent(thought, at(wire))
+
+
+def test_annotations_without_a_text_are_left_alone() -> None:
+    path, body = CLIENTS["openai_chat"]
+    call = {"id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+    note = {"type": "url_citation", "url_citation": {"url": "https://x"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call], "annotations": [note]}
+    request = decoded("openai_chat", path, {"model": "m", "messages": [*body["messages"], said]})
+    assert [type(part) for part in request.messages[1].parts] == [ToolCall]

@@ -190,6 +190,8 @@ def supported_tools(
     []
     """
     tools: list[Tool | Opaque] = []
+    if not request.tools:
+        return tools
     for tool in resolve_tools(request, notes, hosted, target):
         if isinstance(tool, Opaque) and tool.wire != notes.wire:
             notes.add("dropped", f"tool {_opaque_name(tool)}", f"only targets of the wire {tool.wire} have it")

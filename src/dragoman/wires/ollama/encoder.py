@@ -4,6 +4,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
@@ -31,6 +32,7 @@ def encode_chat(request: Request, target: Target) -> HttpRequest:
     extra = body_extra(request, target, notes)
     caller_options = extra.pop("options", None)
     messages = encode_messages(request, notes)
+    check_prompt(request, messages, target)
     tools = _encode_tools(request, target, notes)
     format = {} if "format" in extra else _encode_schema(request.schema, tools, notes)
     think = {} if "think" in extra else _encode_think(request, target, notes)

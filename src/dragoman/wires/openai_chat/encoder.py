@@ -11,6 +11,7 @@ from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra, wire_extra
+from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -53,9 +54,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     stream_options = extra.pop("stream_options", None)
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
+    messages = encode_messages(request, target, notes)
+    check_prompt(request, messages, target)
     body: JsonObject = {
         "model": target.model,
-        "messages": encode_messages(request, target, notes),
+        "messages": messages,
         **_encode_tools(request, target, notes),
         **_encode_options(request, target, extra, notes),
         **_encode_schema(request, target, extra, notes),

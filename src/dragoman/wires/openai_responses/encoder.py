@@ -13,6 +13,7 @@ from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_list, is_object
 from dragoman.wires.common.extra import body_extra, wire_extra
+from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -58,9 +59,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     options = _encode_options(request, target, extra, notes)
     text = without_none({"verbosity": options.pop("verbosity", None)}) | _object(extra.get("text"))
     has_logprobs = bool(options.pop("logprobs", False))
+    prompt = encode_input(request, target, notes)
+    check_prompt(request, [*prompt, *(field for field in FIELDS_THAT_NEED_STORE if extra.get(field))], target)
     body: JsonObject = {
         "model": target.model,
-        **encode_input(request, target, notes),
+        **prompt,
         **_encode_tools(request, target, notes),
         **options,
         **_encode_text(request, target, text, notes),
