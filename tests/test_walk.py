@@ -61,8 +61,9 @@ def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
 def test_a_streamed_request_through_the_gateway() -> None:
     with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
         app, http = gateway_request(server)
-        # 36 places, gateway/server/browsers.py, which checks every request, the pool, and the response headers.
-        check(walk_of(lambda: runner.run(look(app, http))), 39, 180, 48, 287)
+        # 36 places, and six that are their own subject: checks of browsers, the pool of connections, the headers of a
+        # response, stored chats, the access log, and the streamed response.
+        check(walk_of(lambda: runner.run(look(app, http))), 42, 183, 54, 306)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:

@@ -9,7 +9,8 @@ import pytest
 from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
-from dragoman.gateway.app import TICKS, App
+from dragoman.gateway.app import App
+from dragoman.gateway.stream import TICKS
 from dragoman.testing import (
     CloseAfter,
     CloseAtOnce,

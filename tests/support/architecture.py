@@ -57,7 +57,7 @@ PROVIDERS = frozenset(
 PLAIN_WORDS = frozenset({"fireworks", "perplexity", "together", "vertex"})
 """Providers that are words of English, too: in a string with spaces they are prose."""
 
-CATCHES_ALL = frozenset({"io/driver.py", "io/task_runner.py", "gateway/app.py"})
+CATCHES_ALL = frozenset({"io/driver.py", "io/task_runner.py", "gateway/app.py", "gateway/stream.py"})
 MAX_LINES = 600
 
 

@@ -3,23 +3,22 @@
 `App.answer` handles a request from start to end: find the route, authenticate, decode, choose targets, reserve limits,
 run the chain, encode. What is known of the request is in its `RequestContext`. Errors of all steps end in `answer`,
 which records them and encodes them in the client's dialect; errors after the first byte of a stream end in
-`_Stream.write`. The app knows no server protocol: adapters in `gateway/server` call it.
+`ResponseStream.write`. The app knows no server protocol: adapters in `gateway/server` call it.
 """
 
 import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.effects import Emit
 from dragoman.errors import DragomanError, StoreDown
-from dragoman.events import Event, Finished, PartStarted, Ping, Started, fold
 from dragoman.gateway import pass_through
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
@@ -41,8 +40,7 @@ from dragoman.gateway.errors import (
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
-from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
-from dragoman.gateway.request import RequestContext, redacted
+from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
 from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress, has_body
@@ -55,11 +53,12 @@ from dragoman.gateway.server.response import (
     with_headers,
 )
 from dragoman.gateway.server.router import Routes
+from dragoman.gateway.stream import TICKS, ResponseStream, complete
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
-from dragoman.types import Notice, Response
+from dragoman.types import Response
 from dragoman.types.base import unchecked
-from dragoman.wires.base import BackgroundHooks, SocketHooks, StreamEncoder, Wire, unsupported_parts
+from dragoman.wires.base import BackgroundHooks, SocketHooks, Wire, unsupported_parts
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
     EndpointResult,
@@ -70,10 +69,6 @@ from dragoman.wires.common.server_endpoints import (
 
 log = logging.getLogger("dragoman.gateway")
 
-TICKS = 4
-"""How often per `ping` interval the app looks for silent streams."""
-
-S = TypeVar("S", Response, Started)
 ReadBody: TypeAlias = Callable[[BodyBytes], Awaitable[bytes]]
 """Reads the body of a request, and counts its bytes as they arrive."""
 
@@ -105,7 +100,7 @@ class App:
         self._dashboard = Dashboard(self.manager, is_local=is_local)
         self._background = BackgroundResponses()
         self._batches = BatchRunner(lambda: self.runtime, self._answer_row)
-        self._streams: set[_Stream] = set()
+        self._streams: set[ResponseStream] = set()
         self.sockets: set[Callable[[], None]] = set()
         """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
@@ -269,7 +264,7 @@ class App:
         wire = cast("Wire", context.wire)
         if context.tool_ids is not None:
             response = context.tool_ids.to_client(response)
-        response = _complete(response, context)
+        response = complete(response, context)
         context.note_completed(int(time.time()))
         if wire.add_durations is not None:
             response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
@@ -295,7 +290,7 @@ class App:
         self, context: RequestContext, record: RequestRecord, emissions: AsyncGenerator[Emit, None]
     ) -> GatewayResponse:
         encoder = cast("Wire", context.wire).server.stream_encoder(context.request)
-        stream = _Stream(context, record, emissions, encoder)
+        stream = ResponseStream(context, record, emissions, encoder)
         ping = context.runtime.config.gateway.ping
         await stream.wait_for_first(ping)
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
@@ -304,7 +299,7 @@ class App:
         headers += context.response_headers(target, notices)
         return GatewayResponse(200, [*headers, *record.limit_headers], partial(self._write, stream, ping))
 
-    async def _write(self, stream: "_Stream", ping: float, write: Write) -> None:
+    async def _write(self, stream: ResponseStream, ping: float, write: Write) -> None:
         self._in_flight += 1
         self._streams.add(stream)
         self._tick_later(ping)
@@ -319,7 +314,7 @@ class App:
         wire, wants_stream = cast("Wire", context.wire), context.request.stream
         context.request = replace(context.request, stream=True)
         encoder = wire.server.stream_encoder(context.request)
-        stream = _Stream(context, record, driver.aemissions(context.plan()), encoder)
+        stream = ResponseStream(context, record, driver.aemissions(context.plan()), encoder)
         write_all = partial(self._write, stream, context.runtime.config.gateway.ping)
         running = await self._background.start(context, write_all, stream.end)
         if wants_stream:
@@ -414,180 +409,8 @@ class App:
         await self.runtime.aclose()
 
 
-class _Stream:
-    """One streamed response. Events that arrive together are written together."""
-
-    def __init__(
-        self,
-        context: RequestContext,
-        record: RequestRecord,
-        emissions: AsyncGenerator[Emit, None],
-        encoder: StreamEncoder,
-    ) -> None:
-        self.first: Emit | None = None
-        """The first batch of events, once it is there."""
-        self._context = context
-        self._record = record
-        self._emissions = emissions
-        self._encoder = encoder
-        self._first_batch: asyncio.Task[bytes | DragomanError | None] | None = None
-        self._write: Write | None = None
-        self._ping_write: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[Any] | None = None
-        """The task that writes the stream."""
-        self._ended_by: DragomanError | None = None
-        self._silent_ticks = 0
-        self._needs_response = context.is_stored or record.span is not None
-        self._is_crossing = False
-        """Whether the client's dialect is not the wire of the target, so that state of the target needs tags."""
-        self._tagger: AnswerTagger | None = None
-        self._part_count = 0
-        self._events: list[Event] = []
-        """All events, if the whole response is needed at the end."""
-
-    async def wait_for_first(self, timeout: float) -> None:  # noqa: ASYNC109 - the task goes on after the timeout
-        """Wait for the first events, so that an error before them gets its own status. After `timeout` it goes on."""
-        self._first_batch = task = asyncio.create_task(self._next())
-        try:
-            await asyncio.wait((task,), timeout=timeout)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        if task.done() and isinstance(error := task.result(), DragomanError):
-            raise error
-
-    async def write(self, write: Write) -> None:
-        """Write the whole stream."""
-        self._write = write
-        self._task = asyncio.current_task()
-        try:
-            try:
-                batch = await self._write_events(write)
-            except asyncio.CancelledError:
-                if self._ended_by is None:
-                    raise
-                batch = self._ended_by
-            if batch is not None:
-                await self._record.fail(batch)
-                await write(self._encoder.feed(to_client_error(batch, self._context.id)))
-        finally:
-            self._write = None
-            await self._emissions.aclose()
-            if not self._record.is_finished:
-                await self._record.client_disconnected(self._context.current_target)
-
-    async def _write_events(self, write: Write) -> DragomanError | None:
-        """Write everything; returns the error that ended the stream."""
-        if self.first is None:
-            self._ping()
-        batch = await (self._first_batch or self._next())
-        while isinstance(batch, bytes):
-            if batch:
-                self._silent_ticks = 0
-                await write(batch)
-            batch = await self._next()
-        return batch
-
-    def end(self, error: DragomanError) -> None:
-        """End the stream with an error event."""
-        if self._task is not None and not self._record.is_finished:
-            self._ended_by = error
-            self._task.cancel()
-
-    async def _next(self) -> bytes | DragomanError | None:
-        """The next events, encoded; the error that ends the stream; None at the end."""
-        try:
-            emission = await anext(self._emissions, None)
-            if emission is None:
-                return None
-            context = self._context
-            # No Restarted: the chain of a gateway never restarts a stream.
-            events = cast("Sequence[Event]", emission.events)
-            if self.first is None:
-                self.first = emission
-                self._is_crossing = context.is_crossing(emission.target)
-                events = [_complete(event, context) if isinstance(event, Started) else event for event in events]
-            if context.tool_ids is not None:
-                events = [context.tool_ids.event_to_client(event) for event in events]
-            if self._is_crossing:
-                events = await self._tag(events, emission.target)
-            if self._needs_response:
-                self._events += events
-            self._record.count_streamed(events)
-            if isinstance(last := events[-1], Finished):
-                if (add_durations := cast("Wire", context.wire).add_durations) is not None:
-                    last = replace(last, finish=add_durations(last.finish, *self._record.seconds()))
-                    events = [*events[:-1], last]
-                not_stored = await self._finish(last, emission.target, emission.notices)
-                if notices := (*emission.notices, *not_stored, *await self._keep(is_finished=True)):
-                    events = [*events[:-1], replace(last, notices=tuple(dict.fromkeys(notices + last.notices)))]
-            elif self._tagger is not None and self._tagger.has_writes:
-                await self._keep(is_finished=False)
-            feed = self._encoder.feed
-            return b"".join([feed(event) for event in events])
-        except Exception as error:  # noqa: BLE001 - it ends the stream, in the client's dialect
-            return to_dragoman_error(error, self._context.id)
-
-    async def _finish(self, finished: Finished, target: str | None, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
-        """Store everything before the last byte is sent: the next request of the conversation may follow at once."""
-        self._context.note_completed(int(time.time()))
-        response = replace(fold(self._events), target=target) if self._needs_response else None
-        await self._record.finish(
-            "served",
-            status=200,
-            target=target,
-            usage=finished.usage,
-            response=response,
-            notices=(*self._context.notices, *notices, *finished.notices),
-        )
-        if response is not None and self._context.is_stored:
-            return await self._context.store_conversation(response)
-        return ()
-
-    async def _tag(self, events: Sequence[Event], target: str | None) -> Sequence[Event]:
-        """The events with the reasoning state of the target; most answers have none."""
-        if self._tagger is None:
-            before = self._part_count
-            for event in events:
-                self._part_count += type(event) is PartStarted
-            if not any(map(has_state, events)):
-                return events
-            self._tagger = await self._context.tagger(target, parts_before=before)
-        return events if self._tagger is None else self._tagger.tag_events(events)
-
-    async def _keep(self, *, is_finished: bool) -> tuple[Notice, ...]:
-        """Store the reasoning state that is not in the tags of the answer."""
-        if self._tagger is None:
-            return ()
-        return await self._context.keep_state(self._tagger, is_finished=is_finished)
-
-    def tick(self) -> None:
-        """Send a ping if the stream was silent for a whole interval."""
-        self._silent_ticks += 1
-        if self._silent_ticks >= TICKS:
-            self._ping()
-
-    def _ping(self) -> None:
-        self._silent_ticks = 0
-        if self._write is not None and (ping := self._encoder.feed(Ping())):
-            self._ping_write = asyncio.ensure_future(self._write(ping))
-            self._ping_write.add_done_callback(_ignore_failure)
-
-
 def _stopped() -> Stopping:
     return Stopping("the gateway is stopping, and the request took too long; send it again", retry_after=1.0)
-
-
-def _ignore_failure(ping: "asyncio.Future[None]") -> None:
-    # If the client is gone, the next write or the server adapter finds out.
-    if not ping.cancelled():
-        ping.exception()
-
-
-def _complete(value: S, context: RequestContext) -> S:
-    """With the model that the client asked for, and an id and a time if the provider sent none."""
-    id, created = context.response_id or value.id or context.id, value.created or int(time.time())
-    return unchecked(value, id=id, model=redacted(context.model), created=created)
 
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:
