@@ -26,7 +26,7 @@ from dragoman.gateway.auth.authenticate import check_operator, identify
 from dragoman.gateway.background import BackgroundResponses
 from dragoman.gateway.batches import BatchRunner
 from dragoman.gateway.conversations import RecentResponses
-from dragoman.gateway.dashboard import Dashboard
+from dragoman.gateway.dashboard import page_routes
 from dragoman.gateway.endpoints import run_endpoint
 from dragoman.gateway.errors import (
     Busy,
@@ -37,6 +37,7 @@ from dragoman.gateway.errors import (
     to_client_error,
     to_dragoman_error,
 )
+from dragoman.gateway.management.api import AdminApi
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
@@ -97,7 +98,7 @@ class App:
         self._has_ended = False
         """Whether `end_requests` was called."""
         self.manager = Manager(self)
-        self._dashboard = Dashboard(self.manager, is_local=is_local)
+        self._admin = AdminApi(self.manager, is_local=is_local)
         self._background = BackgroundResponses()
         self._batches = BatchRunner(lambda: self.runtime, self._answer_row)
         self._streams: set[ResponseStream] = set()
@@ -123,9 +124,9 @@ class App:
         yield Route(method="GET", path="/health/ready"), Endpoint(None, self._ready, is_public=True)
         yield Route(method="GET", path="/health"), Endpoint(None, self._health)
         yield Route(method="GET", path="/metrics"), Endpoint(None, self._metrics)
-        for route, page in self._dashboard.files():
+        for route, page in page_routes():
             yield route, Endpoint(None, page, is_public=True)
-        for route, page in self._dashboard.table():
+        for route, page in self._admin.table():
             yield route, Endpoint(None, page)
 
     # Every request ---------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import msgspec
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import SetupError
+from dragoman.gateway.accounting.bodies import BodySettings
 from dragoman.gateway.accounting.quotas import WhenDown
 from dragoman.gateway.auth.api_keys import Key, LimitHolder, Team
 from dragoman.gateway.catalog import Tier
@@ -45,6 +46,7 @@ TABLES = (
     "gateway",
     "chain",
     "cache",
+    "bodies",
     "hooks",
     "alerts",
     "pass_through",
@@ -175,6 +177,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     alerts: AlertSettings | None = None
     """None if there is no table [alerts]."""
     pass_through: PassThroughSettings = PassThroughSettings()
+    bodies: BodySettings | None = None
+    """None if there is no table [bodies]."""
     tables: dict[str, Any] = {}
     """The tables that the registry reads itself."""
     providers: frozenset[str] = frozenset()
@@ -222,6 +226,7 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
         hooks=_read_hooks(tables.get("hooks", {}), problems),
         alerts=_read_alerts(tables["alerts"], problems) if "alerts" in tables else None,
         pass_through=_read(PassThroughSettings, tables.get("pass_through", {}), "pass_through", problems),
+        bodies=_read(BodySettings, tables["bodies"], "bodies", problems) if "bodies" in tables else None,
         source=source,
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )

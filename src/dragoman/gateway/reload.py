@@ -58,6 +58,7 @@ class Reloader:
                 raise SetupError("it has no keys, so anyone could use the gateway; restart it if you want that")
             self._app.runtime = after
         except SetupError as error:
+            before.file_problem = str(error)
             log.error("the new config was rejected, the old one stays: %s", error)  # noqa: TRY400 - no bug of ours
             return False
         log.warning("the config was reloaded%s", _needs_restart(before.config.gateway, config.gateway))

@@ -67,6 +67,8 @@ class Runtime:
         self.config = config = merged.config
         self.problems = merged.problems
         """Why run-time changes do not apply."""
+        self.file_problem: str | None = previous.file_problem if previous and previous.base is self.base else None
+        """Why the config file was rejected when it changed."""
         if previous is None:
             self.store: Store = open_store(config.gateway.store)
             self.shared_health = SharedHealthStore(self.store, lock=Lock())

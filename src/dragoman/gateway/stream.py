@@ -48,7 +48,7 @@ class ResponseStream:
         """The task that writes the stream."""
         self._ended_by: DragomanError | None = None
         self._silent_ticks = 0
-        self._needs_response = context.is_stored or record.span is not None
+        self._needs_response = context.is_stored or record.span is not None or record.bodies is not None
         self._is_crossing = False
         """Whether the client's dialect is not the wire of the target, so that state of the target needs tags."""
         self._tagger: AnswerTagger | None = None

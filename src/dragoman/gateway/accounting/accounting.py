@@ -21,6 +21,7 @@ import msgspec
 from dragoman.engine.failover import CooldownStarted
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import CallDelta, PartDelta
+from dragoman.gateway.accounting.bodies import BodyRecord, body_record
 from dragoman.gateway.accounting.pricing import Prices
 from dragoman.gateway.accounting.quotas import (
     UNLIMITED,
@@ -94,6 +95,7 @@ class Accounting:
         self.log = log
         self.clock = clock
         self.timer = timer
+        self.started_at = clock()
         self._shared_health = shared_health
         self._workers = workers
         self.webhooks = Webhooks()
@@ -107,6 +109,9 @@ class Accounting:
         """Start a request: reserve the longest and most expensive response that its targets may give."""
         record = RequestRecord(self, self._row(context), context.request)
         key, targets = context.key, context.choice.targets
+        record.bodies = body_record(
+            context.runtime.config.bodies, None if key is None else key.id, context.wire, context.http.body
+        )
         if key is not None and key.is_limited:
             record.admit(await self._admit(key, context))
             context.place = UNLIMITED  # the record gives it back
@@ -242,6 +247,8 @@ class RequestRecord:
         self.span: RequestSpan | None = None
         self.cache: CacheEntry | None = None
         """The place of the request in the response cache, if it uses that."""
+        self.bodies: BodyRecord | None = None
+        """What the client sent, if bodies are stored."""
         self.is_finished = False
         self._admission: QuotaAdmission = UNLIMITED
         self._accounting = accounting
@@ -354,7 +361,7 @@ class RequestRecord:
             self.span.end(row, response, error=error)
         if outcome == "failed" and isinstance(error, DragomanError) and error.http_status == NOT_FOUND:
             row = msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=_unknown_model_of(row.target))
-        writing = self._write(row)
+        writing = self._write(row, response)
         await (asyncio.shield(accounting.start_task(writing)) if accounting.store.is_shared else writing)
 
     async def fail(self, error: DragomanError, /) -> None:
@@ -381,13 +388,16 @@ class RequestRecord:
         unreported = streamed - (reported.output or 0)
         return Usage(output=unreported, source="estimated") if unreported > 0 else UNKNOWN_USAGE
 
-    async def _write(self, row: UsageRow) -> None:
+    async def _write(self, row: UsageRow, response: Response | None) -> None:
         if self._admission.limits:
             await self._return_unused(row)
         if self._accounting.store.is_shared:
             await self._accounting.usage_log.record(row)
         else:
             self._accounting.usage_log.queue(row)
+        if self.bodies is not None:
+            accounting = self._accounting
+            await self.bodies.write(accounting.store, row.id, self._request, response, accounting.clock())
 
     async def _return_unused(self, row: UsageRow) -> None:
         tokens = total_tokens(Usage(input=row.input, output=row.output))

@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from dragoman.gateway.management import audit, keys, openapi, tables, teams, usage
+from dragoman.gateway.management import audit, keys, openapi, system, tables, targets, teams, usage
 from dragoman.gateway.management.manager import Manager
 from dragoman.gateway.management.operations import PREFIX, AdminCall, AdminOperation
 from dragoman.gateway.management.principal import check_role, principal_of
@@ -20,6 +20,8 @@ OPERATIONS: tuple[AdminOperation, ...] = (
     *tables.OPERATIONS,
     *audit.OPERATIONS,
     *usage.OPERATIONS,
+    *targets.OPERATIONS,
+    *system.OPERATIONS,
 )
 DOCUMENT = "openapi.json"
 NO_STORE = ("cache-control", "no-store")

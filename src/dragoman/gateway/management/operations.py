@@ -65,9 +65,9 @@ class AdminCall(msgspec.Struct, frozen=True, kw_only=True):
         """Make a change, with an entry in the audit log. `fields` must not have secrets."""
         await self.manager.change(self._note(fields, name), edit)
 
-    async def note(self, fields: JsonObject | None = None, /) -> None:
+    async def note(self, fields: JsonObject | None = None, /, *, name: str = "") -> None:
         """Write an entry in the audit log for a change that is not part of the state."""
-        await self.manager.note(self._note(fields, ""))
+        await self.manager.note(self._note(fields, name))
 
     def _note(self, fields: JsonObject | None, name: str) -> ChangeNote:
         return ChangeNote(

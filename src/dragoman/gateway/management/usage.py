@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, cast
 import msgspec
 
 from dragoman.errors import InvalidRequest
+from dragoman.gateway.accounting.bodies import StoredBodies, read_bodies
 from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.accounting.usage import AttemptRecord
 from dragoman.gateway.errors import Forbidden, NameNotFound
@@ -133,6 +134,8 @@ class RequestView(msgspec.Struct, frozen=True, kw_only=True):
     duration: float | None
     time_to_first_token: float | None
     attempts: int
+    cache: str | None
+    """What the response cache did: `hit`, `miss`, `refresh` or `skipped`; null if the request did not use it."""
     losses: dict[str, int]
     """What the target did not get as the client sent it: how often, by the kind of the notice."""
     cache: str | None
@@ -226,6 +229,14 @@ async def _request(call: AdminCall) -> RequestView:
         raise NameNotFound(f"there is no request {call.name[:200]!r}; rows are kept for 90 days")
     details = call.runtime.accounting.recent.attempts(row.id)
     return msgspec.structs.replace(_view(row), attempt_details=details)
+
+
+async def _bodies(call: AdminCall) -> StoredBodies:
+    bodies = await read_bodies(call.runtime.store, call.name)
+    if bodies is None:
+        why = "bodies are stored only if the config has a table [bodies]" if call.runtime.config.bodies is None else ""
+        raise NameNotFound(f"there are no bodies of the request {call.name[:200]!r}; {why or 'they may be deleted'}")
+    return bodies
 
 
 # Helpers --------------------------------------------------------------------------------------------------------------
@@ -373,5 +384,14 @@ OPERATIONS = (
         handle=_request,
         result=RequestView,
         summary="One request, with its attempts if this worker knows them",
+    ),
+    AdminOperation(
+        id="usage.bodies",
+        method="GET",
+        path="usage/requests/{name}/bodies",
+        role="admin",
+        handle=_bodies,
+        result=StoredBodies,
+        summary="What the client of one request sent and got, if the config has a table [bodies]",
     ),
 )

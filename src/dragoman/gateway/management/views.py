@@ -1,6 +1,6 @@
-"""The JSON of the dashboard API. It never holds a key, content of a request, or the password of a URL."""
+"""The JSON of the operations on targets. It never holds a key or the password of a URL."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,21 +9,18 @@ import msgspec
 
 from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions
-from dragoman.errors import ModelNotFound, StoreDown, redact
-from dragoman.gateway.accounting.usage import MAX_RECENT, error_type
+from dragoman.errors import ModelNotFound, redact
+from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.observability import health
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.store.base import UsageSum, utc_day
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request, is_list, is_object
 from dragoman.wires.common.json import without_none
 
-DAY = 86400.0
 MAX_TARGETS = 200
 """Clients can name any number of models of a provider."""
 MAX_TEXT = 400
 """Characters of one string in an explanation; base64 images have millions."""
-SUM_FIELDS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
 
 
 async def snapshot(runtime: Runtime, /) -> JsonObject:
@@ -83,55 +80,6 @@ def _name(runtime: Runtime, name: str) -> JsonObject:
             "costs": None if choice.options.order == "in_order" else list(costs.values()),
         }
     )
-
-
-async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
-    """The last requests of all workers that ended after `since`, newest first.
-
-    The attempts are those that this worker knows of.
-    """
-    recent = runtime.accounting.recent
-    try:
-        rows = await runtime.accounting.usage_log.rows(MAX_RECENT)
-    except StoreDown:
-        rows = recent.rows()
-    return {
-        "requests": [
-            {
-                **without_none(msgspec.structs.asdict(row)),
-                "attempt_details": msgspec.to_builtins(recent.attempts(row.id)),
-            }
-            for row in rows
-            if row.started_at + (row.duration or 0.0) > since
-        ]
-    }
-
-
-async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
-    """The usage of the last days, by day, by key and by target."""
-    first, last = utc_day(now - (days - 1) * DAY), utc_day(now)
-    try:
-        sums = await runtime.accounting.usage_log.usage(first, last)
-    except StoreDown as error:
-        return {"first": first, "last": last, "problem": error.message, "days": [], "keys": [], "targets": []}
-    return {
-        "first": first,
-        "last": last,
-        "days": sum_by(sums, lambda each: each.day),
-        "keys": sum_by(sums, lambda each: each.key),
-        "targets": sum_by(sums, lambda each: each.target),
-    }
-
-
-def sum_by(sums: Iterable[UsageSum], field: Callable[[UsageSum], str | None], /) -> list[JsonObject]:
-    """Add sums that have the same value of a field."""
-    totals: dict[str | None, JsonObject] = {}
-    for each in sums:
-        name = field(each)
-        total = totals.setdefault(name, {"name": name, **dict.fromkeys(SUM_FIELDS, 0)})
-        for counted in SUM_FIELDS:
-            total[counted] += getattr(each, counted)
-    return list(totals.values())
 
 
 def explain(request: Request, targets: Sequence[Target], options: ChainOptions, /) -> JsonObject:

@@ -1,0 +1,110 @@
+"""Operations on targets: their health, disabling and enabling one, and what a request to them would be."""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+
+from dragoman import wires
+from dragoman.errors import ModelNotFound
+from dragoman.gateway.management import views
+from dragoman.gateway.management.operations import AdminCall, AdminOperation
+from dragoman.gateway.server.limits import decode_body
+from dragoman.types import JsonObject
+
+
+class DisableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which target to disable, and for how long."""
+
+    target: str
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 300.0
+
+
+class EnableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which target to enable."""
+
+    target: str
+
+
+class ExplainRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of the native dialect; it may have all of its fields."""
+
+    model: str
+    messages: list[dict[str, Any]]
+
+
+async def _snapshot(call: AdminCall) -> JsonObject:
+    return await views.snapshot(call.runtime)
+
+
+async def _disable(call: AdminCall) -> JsonObject:
+    body: DisableTarget = call.body
+    call.runtime.registry.health.disable(_check_target(call, body.target), body.seconds)
+    await call.note(msgspec.to_builtins(body), name=body.target)
+    return await _snapshot(call)
+
+
+async def _enable(call: AdminCall) -> JsonObject:
+    body: EnableTarget = call.body
+    call.runtime.registry.health.enable(_check_target(call, body.target))
+    await call.note(msgspec.to_builtins(body), name=body.target)
+    return await _snapshot(call)
+
+
+async def _explain(call: AdminCall) -> JsonObject:
+    """Show what each target would receive for a request of the playground; nothing is sent."""
+    context = call.context
+    context.wire = wire = wires.get("native")
+    config = context.runtime.config
+    await context.prepare(*await decode_body(context.http, config.gateway, wire.server.decode_request))
+    # In a thread: resizing images takes long.
+    return await asyncio.to_thread(views.explain, context.request, context.choice.targets, config.options)
+
+
+def _check_target(call: AdminCall, name: str) -> str:
+    if not views.is_target(call.runtime, name):
+        raise ModelNotFound(f"target must be a target of this gateway, got {name[:200]!r}")
+    return name
+
+
+OPERATIONS = (
+    AdminOperation(
+        id="targets.list",
+        method="GET",
+        path="snapshot",
+        role="viewer",
+        handle=_snapshot,
+        result=dict[str, Any],
+        summary="Show the health of all targets, the tiers and aliases, and the requests in flight",
+    ),
+    AdminOperation(
+        id="targets.disable",
+        method="POST",
+        path="targets/disable",
+        role="admin",
+        handle=_disable,
+        body=DisableTarget,
+        result=dict[str, Any],
+        summary="Send no requests to a target for some seconds",
+    ),
+    AdminOperation(
+        id="targets.enable",
+        method="POST",
+        path="targets/enable",
+        role="admin",
+        handle=_enable,
+        body=EnableTarget,
+        result=dict[str, Any],
+        summary="Send requests to a target again",
+    ),
+    AdminOperation(
+        id="targets.explain",
+        method="POST",
+        path="explain",
+        role="viewer",
+        handle=_explain,
+        body=ExplainRequest,
+        result=dict[str, Any],
+        summary="Show what each target would receive for a native request; nothing is sent",
+    ),
+)
