@@ -7,7 +7,23 @@ from dragoman.gateway.server.response import GatewayResponse
 
 PAGE = "index.html"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-FILES = ("style.css", "dashboard.js", "parts.js", "plots.js", "playground.js")
+FILES = (
+    "style.css",
+    "dashboard.js",
+    "forms.js",
+    "holders.js",
+    "markdown.js",
+    "models.js",
+    "overview.js",
+    "parts.js",
+    "playground.js",
+    "plots.js",
+    "range.js",
+    "requests.js",
+    "snippets.js",
+    "system.js",
+    "usage.js",
+)
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -29,6 +29,7 @@ class LimitFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     budgets: tuple[KeyBudget, ...] | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
     tags: tuple[str, ...] | UnsetType = UNSET
+    cache: bool | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The fields that were sent."""
@@ -59,6 +60,8 @@ class HolderView(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[KeyBudget, ...]
     disabled: bool
     tags: tuple[str, ...]
+    cache: bool
+    """Whether its requests use the response cache."""
     levels: tuple[Level, ...] | None = None
     """How much of its own limits is used; only if one is asked for, or in `limits`."""
 

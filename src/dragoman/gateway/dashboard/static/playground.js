@@ -1,6 +1,8 @@
-// A chat over the gateway's native dialect, next to the HTTP requests that it causes.
+// A chat over the gateway's native dialect, with one model or two side by side, next to the HTTP requests that it causes.
 
-import { $, api, call, clock, count, el, put, seconds } from "./parts.js";
+import { $, api, call, clock, copy, count, el, money, put, seconds } from "./parts.js";
+import { markdown } from "./markdown.js";
+import { FORMS } from "./snippets.js";
 
 const TOOL = {
   type: "function",
@@ -10,70 +12,99 @@ const TOOL = {
     parameters: { type: "object", properties: { port: { type: "string" } }, required: ["port"] },
   },
 };
-
 const IDS = "x-dragoman-tool-ids";
-const MAX_EVENTS = 2000;
+const MAX_EVENTS = 2000, MAX_LIVE_MARKDOWN = 20000, LIVE_MARKDOWN = 150;
 
-let messages = [], ids = null, image = null, running = null;
+/** One conversation with one model; the second one is shown if two models are compared. */
+const lanes = ["", "-b"].map((suffix) => ({ suffix, messages: [], ids: null, running: null }));
+const node = (lane, name) => $(name + lane.suffix);
+const isComparing = () => $("compare").checked;
+const shownLanes = () => (isComparing() ? lanes : lanes.slice(0, 1));
+const isBusy = () => lanes.some((lane) => lane.running);
 
-export function offerModels(names) {
-  const list = $("models"), signature = names.join();
+let images = [];
+
+export const title = "Playground", role = null, id = "playground", interval = 15000;
+
+export async function refresh({ me, isTick }) {
+  const [models, snapshot] = await Promise.all([
+    call("v1/models").then((response) => response.json()).catch(() => ({ data: [] })),
+    me.role === "admin" || me.role === "viewer" ? api("snapshot") : { names: [], targets: [] },
+  ]);
+  const names = [...snapshot.names, ...snapshot.targets].map((each) => each.name);
+  offerModels([...new Set([...names, ...models.data.map((model) => model.id)])]);
+  if (!isTick) $("prompt").focus({ preventScroll: true });
+}
+
+function offerModels(names) {
+  const list = $("model-names"), signature = names.join();
   if (list.dataset.signature === signature) return;
   list.dataset.signature = signature;
   list.replaceChildren(...names.map((name) => el("option", { value: name })));
-  if (!$("model").value) $("model").value = names[0] || "";
+  lanes.forEach((lane, i) => {
+    if (!node(lane, "model").value) node(lane, "model").value = names[i] || names[0] || "";
+  });
 }
 
 // Requests ------------------------------------------------------------------------------------------------------------
 
-function requestBody() {
-  const body = { model: $("model").value.trim(), stream: true, messages };
-  if ($("system").value.trim()) body.messages = [{ role: "system", content: $("system").value }, ...messages];
-  if ($("max-tokens").value) body.max_tokens = Number($("max-tokens").value);
-  if ($("temperature").value) body.temperature = Number($("temperature").value);
+/** What a lane asks; `system` is apart. Raises an error if the tool is not JSON. */
+function question(lane) {
+  const asked = { model: node(lane, "model").value.trim(), messages: lane.messages };
+  if ($("system-prompt").value.trim()) asked.system = $("system-prompt").value;
+  if ($("max-tokens").value) asked.max_tokens = Number($("max-tokens").value);
+  if ($("temperature").value) asked.temperature = Number($("temperature").value);
   if ($("with-tool").checked) {
-    body.tools = [JSON.parse($("tool").value)];
-    const hasResults = messages.at(-1)?.role === "tool";
-    body.tool_choice = hasResults && $("choice").value === "required" ? "auto" : $("choice").value;
+    asked.tools = [JSON.parse($("tool").value)];
+    const hasResults = lane.messages.at(-1)?.role === "tool";
+    asked.tool_choice = hasResults && $("choice").value === "required" ? "auto" : $("choice").value;
   }
-  return body;
+  return asked;
 }
 
-async function ask() {
+function requestBody(lane) {
+  const { system, messages, ...rest } = question(lane);
+  return { ...rest, stream: true, messages: system ? [{ role: "system", content: system }, ...messages] : messages };
+}
+
+async function ask(lane) {
   let body;
   try {
-    body = requestBody();
+    body = requestBody(lane);
   } catch (error) {
-    return showError(`tool must be JSON: ${error.message}`);
+    return showError(lane, `tool must be JSON: ${error.message}`);
   }
-  running = new AbortController();
-  busy(true);
-  const answer = newAnswer(), began = performance.now();
-  const headers = ids ? { [IDS]: ids } : {};
-  const explanation = explain(body, headers).catch((error) => put($("receipt"), error.message));
+  lane.running = new AbortController();
+  busy();
+  const answer = newAnswer(lane), began = performance.now();
+  const headers = lane.ids ? { [IDS]: lane.ids } : {};
+  const explanation = explain(lane, body, headers).catch((error) => put(node(lane, "receipt"), error.message));
+  let requestId = null;
   try {
-    const reply = await call("native/v1/chat/completions", body, { signal: running.signal, headers });
-    ids = reply.headers.get(IDS) || ids;
-    put($("receipt"), `${reply.headers.get("x-dragoman-target") || body.model} is answering.`);
-    await read(reply, answer);
-    finish(answer);
+    const reply = await call("native/v1/chat/completions", body, { signal: lane.running.signal, headers });
+    requestId = reply.headers.get("x-request-id");
+    lane.ids = reply.headers.get(IDS) || lane.ids;
+    put(node(lane, "receipt"), `${reply.headers.get("x-dragoman-target") || body.model} is answering.`);
+    await read(lane, reply, answer);
+    finish(lane, answer);
     await explanation;
-    await showReceipt(reply.headers.get("x-request-id"), answer, body.model, performance.now() - began);
+    await showReceipt(lane, requestId, answer, body.model, performance.now() - began);
   } catch (error) {
     answer.node.classList.remove("wait");
     if (!answer.parts.length) answer.node.remove();
-    if (error.name !== "AbortError") showError(error.message);
-    if (answer.parts.length) finish(answer);
+    if (error.name !== "AbortError") showError(lane, error.message);
+    if (answer.parts.length) finish(lane, answer);
     await explanation;
-    const row = await showOutcomes((each) => each.started_at * 1000 >= performance.timeOrigin + began - 1000);
-    put($("receipt"), `${row?.target || body.model} ${error.name === "AbortError" ? "was stopped" : "failed"}.`);
+    const row = await showOutcomes(lane, requestId || error.id);
+    put(node(lane, "receipt"), `${row?.target || body.model} ${error.name === "AbortError" ? "was stopped" : "failed"}.`);
   } finally {
-    busy(false);
-    running = null;
+    lane.running = null;
+    busy();
+    showSnippet();
   }
 }
 
-async function* lines(reply, began) {
+async function* lines(lane, reply, began) {
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -82,16 +113,14 @@ async function* lines(reply, began) {
     const pieces = (rest + value).split("\n");
     rest = pieces.pop();
     for (const piece of pieces.filter(Boolean)) {
-      showEvent(piece, performance.now() - began);
+      showEvent(lane, piece, performance.now() - began);
       if (piece.startsWith("data: {")) yield JSON.parse(piece.slice(6));
     }
   }
 }
 
-async function read(reply, answer) {
-  $("events").textContent = "";
-  $("events").dataset.count = 0;
-  for await (const chunk of lines(reply, answer.began)) {
+async function read(lane, reply, answer) {
+  for await (const chunk of lines(lane, reply, answer.began)) {
     if (chunk.error) throw new Error(chunk.error.message);
     const delta = chunk.choices[0].delta;
     if (chunk.usage) answer.usage = chunk.usage;
@@ -106,24 +135,36 @@ async function read(reply, answer) {
 
 // Conversation --------------------------------------------------------------------------------------------------------
 
-function newAnswer() {
-  const node = $("log").appendChild(el("div", { class: "message assistant wait" }));
-  node.scrollIntoView({ block: "nearest" });
-  return { node, parts: [], calls: [], nodes: [], usage: null, began: performance.now() };
+function newAnswer(lane) {
+  const shown = node(lane, "log").appendChild(el("div", { class: "message assistant wait" }));
+  shown.scrollIntoView({ block: "nearest" });
+  return { node: shown, parts: [], calls: [], nodes: [], usage: null, began: performance.now(), drawn: 0 };
 }
 
 function showPart(answer, index, part) {
   if (!answer.nodes[index]) {
-    const node = el("span");
-    answer.nodes[index] = node;
-    answer.node.append(part.type === "thinking" ? el("details", {}, el("summary", {}, "Thinking"), node) : node);
+    answer.nodes[index] = el("div", { class: "text" });
+    answer.node.append(part.type === "thinking" ? el("details", {}, el("summary", {}, "Thinking"), answer.nodes[index]) : answer.nodes[index]);
   }
-  put(answer.nodes[index], part.text || "");
+  drawPart(answer, index, part, false);
   answer.node.scrollIntoView({ block: "nearest" });
 }
 
-function finish(answer) {
+/** Markdown is drawn again only now and then while an answer arrives, and a long one only at its end. */
+function drawPart(answer, index, part, isLast) {
+  const shown = answer.nodes[index], now = performance.now();
+  if (part.type === "image" && part.data) return shown.replaceChildren(el("img", { src: `data:${part.mime};base64,${part.data}`, alt: "Image of the answer" }));
+  if (part.type === "text" && (isLast || (part.text.length < MAX_LIVE_MARKDOWN && now - answer.drawn > LIVE_MARKDOWN))) {
+    answer.drawn = now;
+    return shown.replaceChildren(...markdown(part.text || ""));
+  }
+  if (part.type !== "text") put(shown, part.text || "");
+  return null;
+}
+
+function finish(lane, answer) {
   answer.node.classList.remove("wait");
+  answer.parts.forEach((part, index) => drawPart(answer, index, part, true));
   const content = answer.parts.filter(Boolean);
   const message = { role: "assistant", content };
   if (answer.calls.length) message.tool_calls = answer.calls;
@@ -132,28 +173,28 @@ function finish(answer) {
     if (!answer.calls.length) return;
     delete message.content;
   }
-  messages.push(message);
-  if (answer.calls.length) showCalls(answer.calls);
+  lane.messages.push(message);
+  if (answer.calls.length) showCalls(lane, answer.calls);
 }
 
 /** A form for each tool call; when all have a result, the chat continues. */
-function showCalls(calls) {
+function showCalls(lane, calls) {
   const results = new Map();
   for (const call of calls) {
     const field = el("input", { value: '"at half past four"', spellcheck: false, ariaLabel: `Result of ${call.function.name}`, class: "code" });
     const sendResult = (event) => {
       event.preventDefault();
-      form.querySelectorAll("input, button").forEach((node) => (node.disabled = true));
+      form.querySelectorAll("input, button").forEach((each) => (each.disabled = true));
       results.set(call.id, valueOf(field.value));
       if (results.size < calls.length) return;
-      for (const { id } of calls) messages.push({ role: "tool", tool_call_id: id, content: results.get(id) });
-      ask();
+      for (const { id } of calls) lane.messages.push({ role: "tool", tool_call_id: id, content: results.get(id) });
+      ask(lane);
     };
     const form = el("form", { class: "message tool", onsubmit: sendResult },
       el("span", {}, el("b", {}, call.function.name), el("span", { class: "soft" }, " is called")),
       el("pre", {}, JSON.stringify(call.function.arguments, null, 2)),
       el("div", { class: "row" }, el("div", {}, field), el("button", {}, "Send result")));
-    $("log").append(form);
+    node(lane, "log").append(form);
     form.scrollIntoView({ block: "nearest" });
     field.focus();
   }
@@ -167,29 +208,30 @@ function valueOf(text) {
   }
 }
 
-function showError(text) {
-  $("log").append(el("div", { class: "message error", role: "alert" }, text));
+function showError(lane, text) {
+  node(lane, "log").append(el("div", { class: "message error", role: "alert" }, text));
 }
 
-function busy(isBusy) {
-  $("send").disabled = isBusy;
-  $("stop").hidden = !isBusy;
-  $("log").ariaBusy = isBusy;
-  if (!isBusy && document.activeElement === document.body) $("prompt").focus();
+function busy() {
+  $("send").disabled = isBusy();
+  $("stop").hidden = !isBusy();
+  for (const lane of lanes) node(lane, "log").ariaBusy = Boolean(lane.running);
+  if (!isBusy() && document.activeElement === document.body) $("prompt").focus();
 }
 
 // Details -------------------------------------------------------------------------------------------------------------
 
-function showEvent(text, ms) {
+function showEvent(lane, text, ms) {
   const list = $("events"), number = Number(list.dataset.count || 0) + 1;
   list.dataset.count = number;
   put($("events-count"), String(number));
-  if (number <= MAX_EVENTS) list.append(`${String(Math.round(ms)).padStart(6)} ms  ${text}\n`);
+  const name = isComparing() ? `${lane.suffix ? "B" : "A"} ` : "";
+  if (number <= MAX_EVENTS) list.append(`${name}${String(Math.round(ms)).padStart(6)} ms  ${text}\n`);
 }
 
-async function explain(body, headers) {
-  const { targets } = await api("explain", body, headers);
-  $("wire").replaceChildren(...targets.map((target, i) => {
+async function explain(lane, body, headers) {
+  const { targets } = await api("explain", body, { headers });
+  node(lane, "wire").replaceChildren(...targets.map((target, i) => {
     const lines = target.request ? [target.request, ...Object.entries(target.headers).map((pair) => pair.join(": ")), "", JSON.stringify(target.body, null, 2)] : [];
     return el("details", { class: "wire", open: i === 0, "data-target": target.target },
       el("summary", {}, el("b", {}, target.target), el("span", { class: "outcome soft" })),
@@ -199,50 +241,80 @@ async function explain(body, headers) {
   }));
 }
 
-async function showReceipt(id, answer, model, ms) {
-  const row = await showOutcomes((each) => each.id === id);
+async function showReceipt(lane, requestId, answer, model, ms) {
+  const row = await showOutcomes(lane, requestId);
   const usage = answer.usage ? `, ${count(answer.usage.prompt_tokens)} → ${count(answer.usage.completion_tokens)} tokens` : "";
-  const at = row ? ` at ${clock(row.started_at)}` : "";
-  put($("receipt"), `${row?.target || model} answered${at} in ${seconds(ms / 1000)}${usage}.`);
+  const cost = row?.cost ? `, ${money(row.cost)}` : "", at = row ? ` at ${clock(row.started_at)}` : "";
+  const cached = row?.cache === "hit" ? ", from the response cache" : "";
+  put(node(lane, "receipt"), `${row?.target || model} answered${at} in ${seconds(ms / 1000)}${usage}${cost}${cached}.`);
 }
 
-/** Show the outcome of each attempt of the request that matches. */
-async function showOutcomes(matches) {
-  const { requests } = await api("requests").catch(() => ({ requests: [] }));
-  const row = requests.find(matches);
+/** Show the outcome of each attempt of a request. */
+async function showOutcomes(lane, requestId) {
+  const row = requestId ? await api(`usage/requests/${encodeURIComponent(requestId)}`).catch(() => null) : null;
   for (const attempt of row?.attempt_details || []) {
-    const item = [...$("wire").children].find((node) => node.dataset.target === attempt.target);
+    const item = [...node(lane, "wire").children].find((each) => each.dataset.target === attempt.target);
     if (!item) continue;
-    const node = item.querySelector(".outcome");
-    node.className = `outcome ${attempt.outcome}`;
-    put(node, [attempt.outcome, attempt.error].filter(Boolean).join(" · "));
+    const outcome = item.querySelector(".outcome");
+    outcome.className = `outcome ${attempt.outcome}`;
+    put(outcome, [attempt.outcome, attempt.error].filter(Boolean).join(" · "));
   }
   return row;
+}
+
+function showSnippet() {
+  if (!$("snippet-block").open) return;
+  const lane = lanes[0], prompt = $("prompt").value.trim() || "Hello!";
+  let asked;
+  try {
+    asked = question(lane);
+  } catch (error) {
+    return put($("snippet"), `tool must be JSON: ${error.message}`);
+  }
+  const last = asked.messages.findLastIndex((message) => message.role === "user");
+  const messages = last < 0 ? [{ role: "user", content: prompt }] : asked.messages.slice(0, last + 1);
+  return put($("snippet"), FORMS[$("snippet-form").value]({ ...asked, messages }));
 }
 
 // Start ---------------------------------------------------------------------------------------------------------------
 
 function sendPrompt() {
   const text = $("prompt").value.trim();
-  if ((!text && !image) || running) return;
-  const node = el("div", { class: "message user" });
+  if ((!text && !images.length) || isBusy()) return;
   let content = text;
-  if (image) {
-    node.append(el("img", { src: image.url, alt: image.name }));
-    content = [{ type: "image", mime: image.mime, data: image.url.split(",")[1] }, ...(text ? [{ type: "text", text }] : [])];
+  if (images.length) content = [...images.map(({ mime, url }) => ({ type: "image", mime, data: url.split(",")[1] })), ...(text ? [{ type: "text", text }] : [])];
+  $("events").textContent = "";
+  $("events").dataset.count = 0;
+  for (const lane of shownLanes()) {
+    node(lane, "log").append(el("div", { class: "message user" }, images.map(({ url, name }) => el("img", { src: url, alt: name })), text));
+    lane.messages.push({ role: "user", content });
   }
-  node.append(text);
-  $("log").append(node);
-  messages.push({ role: "user", content });
   $("prompt").value = "";
-  attach(null);
-  ask();
+  attach([]);
+  for (const lane of shownLanes()) ask(lane);
 }
 
-function attach(file) {
-  image = file;
-  put($("image-name"), file ? file.name : "");
-  if (!file) $("image").value = "";
+async function attach(files) {
+  const read = (file) => new Promise((resolve) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve({ url: reader.result, mime: file.type, name: file.name });
+    reader.readAsDataURL(file);
+  });
+  images = files.length ? [...images, ...(await Promise.all([...files].filter((file) => file.type.startsWith("image/")).map(read)))] : [];
+  put($("image-name"), images.map(({ name }) => name).join(", "));
+  if (!files.length) $("image").value = "";
+}
+
+function newChat() {
+  for (const lane of lanes) {
+    lane.running?.abort();
+    Object.assign(lane, { messages: [], ids: null });
+    for (const name of ["log", "wire", "receipt"]) node(lane, name).replaceChildren();
+  }
+  $("events").replaceChildren();
+  attach([]);
+  showSnippet();
+  $("prompt").focus();
 }
 
 $("tool").value = JSON.stringify(TOOL, null, 2);
@@ -255,19 +327,16 @@ $("prompt").addEventListener("keydown", (event) => {
   event.preventDefault();
   sendPrompt();
 });
-$("stop").addEventListener("click", () => running?.abort());
-$("new-chat").addEventListener("click", () => {
-  running?.abort();
-  messages = [];
-  ids = null;
-  attach(null);
-  for (const id of ["log", "wire", "events"]) $(id).replaceChildren();
-  $("prompt").focus();
+$("prompt").addEventListener("paste", (event) => event.clipboardData.files.length && attach(event.clipboardData.files));
+$("stop").addEventListener("click", () => lanes.forEach((lane) => lane.running?.abort()));
+$("new-chat").addEventListener("click", newChat);
+$("image").addEventListener("change", () => attach($("image").files));
+$("compare").addEventListener("change", () => {
+  $("talk").classList.toggle("comparing", isComparing());
+  for (const name of ["lane-b", "model-b-block", "receipt-b", "wire-b"]) $(name).hidden = !isComparing();
+  newChat();
 });
-$("image").addEventListener("change", () => {
-  const file = $("image").files[0];
-  if (!file) return attach(null);
-  const reader = new FileReader();
-  reader.onload = () => attach({ url: reader.result, mime: file.type, name: file.name });
-  reader.readAsDataURL(file);
-});
+$("snippet-form").replaceChildren(...Object.keys(FORMS).map((name) => el("option", {}, name)));
+$("snippet-form").addEventListener("change", showSnippet);
+$("snippet-block").addEventListener("toggle", showSnippet);
+$("snippet-copy").addEventListener("click", () => copy($("snippet").textContent, $("snippet-copy")));

@@ -1,9 +1,10 @@
 // The charts, as plain SVG in the current size of their element.
 
-import { clock, count, quantile, seconds } from "./parts.js";
+import { clock, date, el } from "./parts.js";
 
-const LEFT = 46, RIGHT = 8, TOP = 8, BOTTOM = 22;
-const NICE = [1, 2, 5, 10];
+const LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 22;
+const NICE = [1, 2, 2.5, 5, 10];
+const DAY = 86400;
 
 function shape(parent, tag, attributes, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -26,91 +27,85 @@ function gridLine(svg, y, right, label) {
 }
 
 function timeAxis(svg, from, to, { right, bottom }) {
-  const format = to - from < 900 ? { hour: "2-digit", minute: "2-digit", second: "2-digit" } : { hour: "2-digit", minute: "2-digit" };
-  const steps = right < 420 ? 2 : 4;
+  const steps = right < 420 ? 2 : 4, isLong = to - from > 2 * DAY;
   for (let i = 0; i <= steps; i++) {
     const anchor = i === 0 ? "start" : i === steps ? "end" : "middle";
-    const x = LEFT + ((right - LEFT) * i) / steps;
-    shape(svg, "text", { x, y: bottom + 16, "text-anchor": anchor }, clock(from + ((to - from) * i) / steps, format));
+    const x = LEFT + ((right - LEFT) * i) / steps, moment = from + ((to - from) * i) / steps;
+    shape(svg, "text", { x, y: bottom + 16, "text-anchor": anchor }, isLong ? date(moment) : clock(moment, { hour: "2-digit", minute: "2-digit" }));
   }
 }
 
-function noData(svg, { right, bottom }) {
-  shape(svg, "text", { x: (LEFT + right) / 2, y: bottom / 2, "text-anchor": "middle" }, "no data yet");
+/** The grid of a chart up to `max`; returns the height of a value. */
+function scale(svg, max, { right, bottom }, format) {
+  const unit = 10 ** Math.floor(Math.log10(max / 3));
+  const step = unit * NICE.find((nice) => unit * nice >= max / 3);
+  const lines = Math.ceil(max / step - 1e-9), height = (value) => (value / (lines * step)) * (bottom - TOP);
+  for (let i = 0; i <= lines; i++) gridLine(svg, bottom - height(i * step), right, format(i * step));
+  return height;
 }
 
-/** Start and duration of each request: a dot if it was served, a cross if not. */
-export function latency(svg, rows, from, to) {
-  const area = clear(svg), { right, bottom } = area;
-  const shown = rows.filter((row) => row.duration > 0 && row.outcome !== "refused");
-  timeAxis(svg, from, to, area);
-  if (!shown.length) {
-    svg.setAttribute("aria-label", "Latency: no data yet");
-    return noData(svg, area);
+export const name = (start, size) => (size >= DAY ? date(start) : `${date(start)}, ${clock(start, { hour: "2-digit", minute: "2-digit" })}`);
+
+/**
+ * Stacked bars over time. `series` are {name, class}; `values(bucket)` gives one number for each of them.
+ * `sums` is the answer of usage/sums with the size of its buckets in seconds.
+ */
+export function bars(svg, sums, series, values, format) {
+  const area = clear(svg), { right, bottom } = area, { since, until, size } = sums;
+  timeAxis(svg, since, until, area);
+  const columns = new Map();
+  for (const bucket of sums.buckets) {
+    const column = columns.get(bucket.start) || columns.set(bucket.start, series.map(() => 0)).get(bucket.start);
+    values(bucket).forEach((value, i) => (column[i] += value));
   }
-  const sorted = shown.map((row) => row.duration).sort((a, b) => a - b);
-  const low = Math.floor(Math.log10(sorted[0])), high = Math.max(low + 1, Math.ceil(Math.log10(sorted.at(-1))));
-  const y = (value) => bottom - ((Math.log10(value) - low) / (high - low)) * (bottom - TOP);
-  const x = (moment) => LEFT + ((moment - from) / (to - from)) * (right - LEFT);
-  for (let power = low; power <= high; power++) gridLine(svg, y(10 ** power), right, seconds(10 ** power).replace(".0", ""));
-  for (const row of shown) {
-    const cx = x(row.started_at), cy = y(row.duration);
-    const dot = row.outcome === "served" ? shape(svg, "circle", { cx, cy, r: 3.2 })
-      : shape(svg, "path", { class: `cross ${row.outcome}`, d: `M${cx - 3} ${cy - 3}l6 6m0-6l-6 6` });
-    shape(dot, "title", {}, `${clock(row.started_at)}  ${row.target || row.model}  ${seconds(row.duration)}  ${row.outcome}`);
+  const total = (column) => column.reduce((sum, value) => sum + value, 0);
+  const max = Math.max(0, ...[...columns.values()].map(total));
+  const all = series.map(({ name }, i) => `${format(total([...columns.values()].map((column) => column[i])))} ${name}`);
+  svg.setAttribute("aria-label", `${svg.dataset.title}: ${max ? all.join(", ") : "no data yet"}`);
+  if (!max) return shape(svg, "text", { x: (LEFT + right) / 2, y: bottom / 2, "text-anchor": "middle" }, "no data yet");
+  const height = scale(svg, max, area, format);
+  const per = (right - LEFT) / (until - since), width = Math.max(1.5, Math.min(48, size * per - Math.min(2, (size * per) / 4)));
+  for (const [start, column] of columns) {
+    const group = shape(svg, "g", {}), x = LEFT + Math.max(0, start - since) * per;
+    shape(group, "title", {}, `${name(start, size)}: ${series.map((each, i) => `${format(column[i])} ${each.name}`).join(", ")}`);
+    let top = bottom;
+    column.forEach((value, i) => {
+      top -= height(value);
+      if (value) shape(group, "rect", { class: series[i].class, x: Math.min(x, right - width), y: top, width, height: height(value) });
+    });
   }
-  const marks = [["median", quantile(sorted, 0.5)], ["95th percentile", quantile(sorted, 0.95)]];
-  marks.forEach(([name, value], index) => {
-    shape(svg, "line", { class: "mark", x1: LEFT, x2: right, y1: y(value), y2: y(value) });
-    shape(svg, "text", { class: "mark-name", x: LEFT + 4, y: y(value) + (index ? -4 : 13) }, name);
+  return null;
+}
+
+/** Lines over time: `lines` are {name, class, value(bucket)}; a value of null is a gap. */
+export function lines(svg, sums, series, format) {
+  const area = clear(svg), { right, bottom } = area, { since, until, size } = sums;
+  timeAxis(svg, since, until, area);
+  const points = series.map(({ value }) => sums.buckets.map((bucket) => [bucket.start, value(bucket)]).filter((point) => point[1] != null));
+  const max = Math.max(0, ...points.flat().map((point) => point[1]));
+  const mean = (list) => (list.length ? format(list.reduce((sum, point) => sum + point[1], 0) / list.length) : "–");
+  svg.setAttribute("aria-label", `${svg.dataset.title}: ${max ? series.map((each, i) => `${each.name} ${mean(points[i])}`).join(", ") : "no data yet"}`);
+  if (!max) return shape(svg, "text", { x: (LEFT + right) / 2, y: bottom / 2, "text-anchor": "middle" }, "no data yet");
+  const height = scale(svg, max, area, format);
+  const x = (start) => Math.min(right, LEFT + ((Math.max(since, start) + size / 2 - since) / (until - since)) * (right - LEFT));
+  series.forEach((each, i) => {
+    const path = points[i].map(([start, value], j) => `${j ? "L" : "M"}${x(start).toFixed(1)} ${(bottom - height(value)).toFixed(1)}`).join("");
+    shape(svg, "path", { class: `line ${each.class}`, d: path });
+    for (const [start, value] of points[i]) {
+      const dot = shape(svg, "circle", { class: each.class, cx: x(start), cy: bottom - height(value), r: points[i].length > 60 ? 1.5 : 3 });
+      shape(dot, "title", {}, `${name(start, size)}: ${format(value)} ${each.name}`);
+    }
   });
-  svg.setAttribute("aria-label", `Latency of ${shown.length} requests: ${marks.map(([name, value]) => `${name} ${seconds(value)}`).join(", ")}`);
+  return null;
 }
 
-/** Stacked bars of {name, input, output}; `drawAxis` draws the axis below them. */
-export function bars(svg, items, drawAxis) {
-  const area = clear(svg), { right, bottom } = area;
-  const max = Math.max(0, ...items.map((bar) => bar.input + bar.output));
-  drawAxis(svg, area);
-  const sum = (name) => items.reduce((total, bar) => total + bar[name], 0);
-  svg.setAttribute("aria-label", `Tokens: ${count(sum("input"))} in, ${count(sum("output"))} out`);
-  if (!max) return noData(svg, area);
-  const unit = 10 ** Math.floor(Math.log10(max / 3 || 1));
-  const step = Math.max(1, unit * NICE.find((nice) => unit * nice >= max / 3));
-  const top = Math.ceil(max / step) * step, height = (value) => (value / top) * (bottom - TOP);
-  for (let value = 0; value <= top; value += step) gridLine(svg, bottom - height(value), right, count(value));
-  const width = (right - LEFT) / items.length, gap = Math.min(2, width / 4);
-  items.forEach((bar, index) => {
-    const x = LEFT + index * width + gap / 2, input = height(bar.input), output = height(bar.output);
-    if (!input && !output) return;
-    const group = shape(svg, "g", {});
-    shape(group, "title", {}, `${bar.name}: ${count(bar.input)} in, ${count(bar.output)} out`);
-    shape(group, "rect", { class: "bar-input", x, y: bottom - input, width: width - gap, height: input });
-    shape(group, "rect", { class: "bar-output", x, y: bottom - input - output, width: width - gap, height: output });
-  });
+/** A card with a chart and its legend. */
+export function figure(id, title, more, series) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  for (const [attribute, value] of Object.entries({ id, role: "img", "aria-label": title, "data-title": title })) svg.setAttribute(attribute, value);
+  return el("figure", { class: "card" }, el("figcaption", {}, title, el("span", { class: "soft" }, more)), svg, legend(series));
 }
 
-/** Tokens over time, in as many bars as fit. */
-export function tokens(svg, rows, from, to) {
-  const number = Math.max(12, Math.floor((svg.clientWidth || 300) / 12)), size = (to - from) / number;
-  const items = Array.from({ length: number }, (_, i) => ({ name: clock(from + i * size), input: 0, output: 0 }));
-  for (const row of rows) {
-    const bar = items[Math.min(number - 1, Math.floor((row.started_at - from) / size))];
-    bar.input += row.input || 0;
-    bar.output += row.output || 0;
-  }
-  bars(svg, items, (node, area) => timeAxis(node, from, to, area));
-}
-
-/** Tokens per day, also for days without requests. */
-export function days(svg, sums, first, last) {
-  const byDay = new Map(sums.map((day) => [day.name, day])), items = [];
-  for (let day = new Date(first); day <= new Date(last); day.setUTCDate(day.getUTCDate() + 1)) {
-    const name = day.toISOString().slice(0, 10);
-    items.push({ input: 0, output: 0, ...byDay.get(name), name });
-  }
-  bars(svg, items, (node, { right, bottom }) => {
-    shape(node, "text", { x: LEFT, y: bottom + 16 }, first);
-    shape(node, "text", { x: right, y: bottom + 16, "text-anchor": "end" }, last);
-  });
+export function legend(series) {
+  return el("p", { class: "key" }, series.map((each) => el("span", {}, el("i", { class: each.class }), each.name)));
 }

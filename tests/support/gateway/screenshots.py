@@ -1,0 +1,54 @@
+"""Makes pictures of every view of the dashboard, with demo traffic: python -m tests.support.gateway.screenshots FOLDER [VIEW ...]"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from dragoman.gateway.auth.api_keys import new_key
+from tests.support.gateway.browser import Browser
+from tests.support.gateway.dashboard import OPERATOR_CONFIG, fill, view
+from tests.support.gateway.live import Gateway
+
+WIDTHS = (1400, 1024, 390)
+SCHEMES = ("light", "dark")
+VIEWS = ("overview", "requests", "usage?metric=tokens&since=7d", "keys", "teams", "models", "system", "playground")
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Take the pictures of some views, or of all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    admin, hash = new_key()
+    with tempfile.TemporaryDirectory() as place:
+        config = OPERATOR_CONFIG.format(hash=hash, store=Path(place) / "store.db")
+        with Gateway(Path(place), config) as gateway:
+            fill(gateway, admin, Path(place) / "store.db")
+            browser = Browser()
+            try:
+                take(browser, gateway, admin, folder, names)
+            finally:
+                browser.stop()
+
+
+def take(browser: Browser, gateway: Gateway, admin: str, folder: Path, names: list[str]) -> None:
+    """All pictures of one browser."""
+    browser.open(gateway.url + "/")
+    browser.run("sessionStorage.setItem('dragoman.key', arguments[0])", admin)
+    for width in WIDTHS:
+        for scheme in SCHEMES:
+            browser.size(width)
+            browser.scheme(scheme)
+            for name in names or VIEWS:
+                browser.open(f"{gateway.url}/#/{name}")
+                view(browser, name)
+                height = browser.run("return document.documentElement.scrollHeight")
+                browser.size(width, min(max(900, height), 2600))
+                browser.settle()
+                browser.save(folder / f"{name.partition('?')[0]}-{width}-{scheme}.png")
+                browser.size(width)
+    problems = browser.complaints()
+    sys.stdout.write(json.dumps(problems, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
