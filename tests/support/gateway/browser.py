@@ -57,7 +57,9 @@ class Browser:
         """Wait until the page has asked the gateway and drawn the answer."""
         script = "requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]()))"
         self.wait(lambda: self.run("return document.getElementById('status').dataset.text") == "live" or None)
-        self.driver.execute_async_script(script.replace("arguments[0]", "done").join(("const done = arguments[0];", "")))
+        self.driver.execute_async_script(
+            script.replace("arguments[0]", "done").join(("const done = arguments[0];", ""))
+        )
 
     def find(self, selector: str) -> WebElement:
         """The first one, when it is there."""

@@ -59,7 +59,7 @@ async function update(isTick) {
     if (error instanceof HttpError && error.status === 401) return signOut(key.read() ? error.message : "");
     if (error instanceof HttpError && !me) return signOut(error.message);
     if (error instanceof HttpError && error.status < 500) showProblem(error.message);
-    else showStatus("cooldown", error instanceof HttpError ? error.message : "the gateway cannot be reached");
+    else showStatus("cooldown", error instanceof HttpError ? error.message : `not reachable: ${error.message}`);
   }
   if (mine === round) timer = setTimeout(() => update(true), (current()?.interval || INTERVAL) * (document.hidden ? 10 : 1));
 }

@@ -13,7 +13,7 @@ const number = (text) => (text === "" ? null : Number(text));
 function commonFields(holder) {
   const budget = (per, unit) => holder.budgets?.find((each) => each.per === per)?.[unit] ?? "";
   return [
-    { name: "models", label: "Allowed models", value: (holder.models || []).join(", "), hint: "separated by commas, with *; empty: all", wide: true },
+    { name: "models", label: "Allowed models", value: (holder.models || ["*"]).join(", "), hint: "separated by commas; * is any text", wide: true },
     ...Object.entries(NUMBERS).map(([name, label]) => ({ name, label, type: "number", step: "1", value: holder[name] ?? "" })),
     ...PERIODS.map((per) => ({ name: `dollars-${per}`, label: `Dollars per ${per}`, type: "number", value: budget(per, "dollars") })),
     ...PERIODS.map((per) => ({ name: `tokens-${per}`, label: `Tokens per ${per}`, type: "number", step: "1", value: budget(per, "tokens") })),
@@ -74,7 +74,7 @@ function card(kind, holder, badges, facts, buttons) {
 
 function facts(holder) {
   return [
-    holder.models.length ? `models ${holder.models.join(", ")}` : "all models", holder.tags.length && holder.tags.map((tag) => `#${tag}`).join(" "),
+    holder.models.length && !holder.models.includes("*") ? `models ${holder.models.join(", ")}` : "all models", holder.tags.length && holder.tags.map((tag) => `#${tag}`).join(" "),
     holder.cache && "response cache", holder.source !== "store" && holder.source,
   ];
 }

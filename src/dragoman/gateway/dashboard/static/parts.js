@@ -81,6 +81,7 @@ export async function copy(text, button) {
 
 export function seconds(value) {
   if (value == null) return "–";
+  if (value === 0) return "0 s";
   if (value < 0.001) return `${(value * 1e6).toFixed(0)} µs`;
   if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
   if (value < 120) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
@@ -107,6 +108,6 @@ export const money = (nano) => (nano ? dollars(nano / 1e9) : "–");
 export const clock = (moment, format = { hour: "2-digit", minute: "2-digit", second: "2-digit" }) =>
   new Date(moment * 1000).toLocaleTimeString([], { ...format, hourCycle: "h23" });
 
-export const date = (moment) => new Date(moment * 1000).toLocaleDateString([], { month: "short", day: "numeric" });
+export const date = (moment, timeZone) => new Date(moment * 1000).toLocaleDateString([], { month: "short", day: "numeric", timeZone });
 
 export const when = (moment) => `${date(moment)}, ${clock(moment)}`;

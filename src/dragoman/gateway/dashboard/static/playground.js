@@ -26,14 +26,13 @@ let images = [];
 
 export const title = "Playground", role = null, id = "playground", interval = 15000;
 
-export async function refresh({ me, isTick }) {
+export async function refresh({ me }) {
   const [models, snapshot] = await Promise.all([
     call("v1/models").then((response) => response.json()).catch(() => ({ data: [] })),
     me.role === "admin" || me.role === "viewer" ? api("snapshot") : { names: [], targets: [] },
   ]);
   const names = [...snapshot.names, ...snapshot.targets].map((each) => each.name);
   offerModels([...new Set([...names, ...models.data.map((model) => model.id)])]);
-  if (!isTick) $("prompt").focus({ preventScroll: true });
 }
 
 function offerModels(names) {

@@ -6,6 +6,9 @@ const LEFT = 52, RIGHT = 8, TOP = 8, BOTTOM = 22;
 const NICE = [1, 2, 2.5, 5, 10];
 const DAY = 86400;
 
+/** Days are those of UTC, other times are local. */
+const zone = (size) => (size >= DAY ? "UTC" : undefined);
+
 function shape(parent, tag, attributes, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -26,12 +29,12 @@ function gridLine(svg, y, right, label) {
   shape(svg, "text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, label);
 }
 
-function timeAxis(svg, from, to, { right, bottom }) {
+function timeAxis(svg, { since: from, until: to, size }, { right, bottom }) {
   const steps = right < 420 ? 2 : 4, isLong = to - from > 2 * DAY;
   for (let i = 0; i <= steps; i++) {
     const anchor = i === 0 ? "start" : i === steps ? "end" : "middle";
     const x = LEFT + ((right - LEFT) * i) / steps, moment = from + ((to - from) * i) / steps;
-    shape(svg, "text", { x, y: bottom + 16, "text-anchor": anchor }, isLong ? date(moment) : clock(moment, { hour: "2-digit", minute: "2-digit" }));
+    shape(svg, "text", { x, y: bottom + 16, "text-anchor": anchor }, isLong ? date(moment, zone(size)) : clock(moment, { hour: "2-digit", minute: "2-digit" }));
   }
 }
 
@@ -40,11 +43,11 @@ function scale(svg, max, { right, bottom }, format) {
   const unit = 10 ** Math.floor(Math.log10(max / 3));
   const step = unit * NICE.find((nice) => unit * nice >= max / 3);
   const lines = Math.ceil(max / step - 1e-9), height = (value) => (value / (lines * step)) * (bottom - TOP);
-  for (let i = 0; i <= lines; i++) gridLine(svg, bottom - height(i * step), right, format(i * step));
+  for (let i = 0; i <= lines; i++) gridLine(svg, bottom - height(i * step), right, format(i * step).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, ""));
   return height;
 }
 
-export const name = (start, size) => (size >= DAY ? date(start) : `${date(start)}, ${clock(start, { hour: "2-digit", minute: "2-digit" })}`);
+export const name = (start, size) => (size >= DAY ? date(start, "UTC") : `${date(start)}, ${clock(start, { hour: "2-digit", minute: "2-digit" })}`);
 
 /**
  * Stacked bars over time. `series` are {name, class}; `values(bucket)` gives one number for each of them.
@@ -52,7 +55,7 @@ export const name = (start, size) => (size >= DAY ? date(start) : `${date(start)
  */
 export function bars(svg, sums, series, values, format) {
   const area = clear(svg), { right, bottom } = area, { since, until, size } = sums;
-  timeAxis(svg, since, until, area);
+  timeAxis(svg, sums, area);
   const columns = new Map();
   for (const bucket of sums.buckets) {
     const column = columns.get(bucket.start) || columns.set(bucket.start, series.map(() => 0)).get(bucket.start);
@@ -66,12 +69,12 @@ export function bars(svg, sums, series, values, format) {
   const height = scale(svg, max, area, format);
   const per = (right - LEFT) / (until - since), width = Math.max(1.5, Math.min(48, size * per - Math.min(2, (size * per) / 4)));
   for (const [start, column] of columns) {
-    const group = shape(svg, "g", {}), x = LEFT + Math.max(0, start - since) * per;
+    const group = shape(svg, "g", {}), x = LEFT + (start - since) * per + (size * per - width) / 2;
     shape(group, "title", {}, `${name(start, size)}: ${series.map((each, i) => `${format(column[i])} ${each.name}`).join(", ")}`);
     let top = bottom;
     column.forEach((value, i) => {
       top -= height(value);
-      if (value) shape(group, "rect", { class: series[i].class, x: Math.min(x, right - width), y: top, width, height: height(value) });
+      if (value) shape(group, "rect", { class: series[i].class, x, y: top, width, height: height(value) });
     });
   }
   return null;
@@ -80,14 +83,14 @@ export function bars(svg, sums, series, values, format) {
 /** Lines over time: `lines` are {name, class, value(bucket)}; a value of null is a gap. */
 export function lines(svg, sums, series, format) {
   const area = clear(svg), { right, bottom } = area, { since, until, size } = sums;
-  timeAxis(svg, since, until, area);
+  timeAxis(svg, sums, area);
   const points = series.map(({ value }) => sums.buckets.map((bucket) => [bucket.start, value(bucket)]).filter((point) => point[1] != null));
   const max = Math.max(0, ...points.flat().map((point) => point[1]));
   const mean = (list) => (list.length ? format(list.reduce((sum, point) => sum + point[1], 0) / list.length) : "–");
   svg.setAttribute("aria-label", `${svg.dataset.title}: ${max ? series.map((each, i) => `${each.name} ${mean(points[i])}`).join(", ") : "no data yet"}`);
   if (!max) return shape(svg, "text", { x: (LEFT + right) / 2, y: bottom / 2, "text-anchor": "middle" }, "no data yet");
   const height = scale(svg, max, area, format);
-  const x = (start) => Math.min(right, LEFT + ((Math.max(since, start) + size / 2 - since) / (until - since)) * (right - LEFT));
+  const x = (start) => LEFT + ((start + size / 2 - since) / (until - since)) * (right - LEFT);
   series.forEach((each, i) => {
     const path = points[i].map(([start, value], j) => `${j ? "L" : "M"}${x(start).toFixed(1)} ${(bottom - height(value)).toFixed(1)}`).join("");
     shape(svg, "path", { class: `line ${each.class}`, d: path });

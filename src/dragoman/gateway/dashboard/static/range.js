@@ -43,7 +43,8 @@ export function range(fallback = "24h") {
 export async function sums(more = {}, fallback = "24h") {
   const { since, until, by } = range(fallback);
   const answer = await api(`usage/sums?${query({ since, until, by, ...more })}`);
-  return { ...answer, size: SIZES[answer.by] };
+  const size = SIZES[answer.by];
+  return { ...answer, size, since: Math.floor(answer.since / size) * size, until: Math.ceil(answer.until / size) * size };
 }
 
 const local = (moment) => new Date(moment * 1000 - new Date().getTimezoneOffset() * 60000).toISOString().slice(0, 16);

@@ -10,7 +10,7 @@ const FIGURES = {
 const changes = new Map();
 let next = null, isComplete = false;
 
-export const title = "System", role = "viewer", id = "system", interval = 5000;
+export const title = "System", role = "viewer", id = "system", interval = 3000;
 
 export function mount(root) {
   root.append(
@@ -45,14 +45,14 @@ async function load(before) {
   for (const change of page.changes) changes.set(change.id, change);
   const sorted = [...changes.values()].sort((a, b) => b.id - a.id);
   if ($("audit").dataset.newest !== `${sorted[0]?.id} ${sorted.length}`) {
-    $("audit").dataset.newest = `${sorted[0]?.id} ${sorted.length}`;
     $("audit").replaceChildren(...(sorted.length ? sorted.map(line) : [el("tr", {}, el("td", { colSpan: 5, class: "soft" }, "no changes yet"))]));
+    $("audit").dataset.newest = `${sorted[0]?.id} ${sorted.length}`;
   }
   $("audit-older").hidden = !next;
 }
 
 function line(change) {
-  const fields = Object.entries(change.fields).filter(([, value]) => value !== null && !(Array.isArray(value) && !value.length));
+  const fields = Object.entries(change.fields || {}).filter(([, value]) => value !== null && !(Array.isArray(value) && !value.length));
   const text = fields.map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
   return el("tr", {}, el("td", {}, when(change.at)), el("td", {}, change.actor), el("td", {}, change.action), el("td", {}, change.name), el("td", { class: "values", title: text }, text));
 }
