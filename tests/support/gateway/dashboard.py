@@ -92,18 +92,15 @@ def fill(gateway: Gateway, admin: str, store: Path) -> dict[str, str]:
 
     make("teams", {"name": "research", "budgets": [{"per": "month", "tokens": 500_000}], "tags": ["lab"]})
     make("teams", {"name": "support", "requests_per_minute": 600})
+    limits: tuple[dict[str, Any], ...] = (
+        {"budgets": [{"per": "day", "tokens": 100_000}], "requests_per_minute": 60, "tags": ["web"]},
+        {"models": ["demo/*", "simple"], "concurrent": 4, "role": "owner"},
+        {"tokens_per_minute": 200_000, "cache": True},
+        {"role": "viewer"},
+    )
     keys = {
         name: str(make("keys", {"name": name, "team": team, "owner": f"{name}@example.com", **more})["key"])
-        for (name, team), more in zip(
-            PEOPLE,
-            (
-                {"budgets": [{"per": "day", "tokens": 100_000}], "requests_per_minute": 60, "tags": ["web"]},
-                {"models": ["demo/*", "simple"], "concurrent": 4, "role": "owner"},
-                {"tokens_per_minute": 200_000, "cache": True},
-                {"role": "viewer"},
-            ),
-            strict=True,
-        )
+        for (name, team), more in zip(PEOPLE, limits, strict=True)
     }
     for name in ("alice", "alice", "bob", "support-bot"):
         for model in ("demo/any", "fast"):

@@ -138,8 +138,6 @@ class RequestView(msgspec.Struct, frozen=True, kw_only=True):
     """What the response cache did: `hit`, `miss`, `refresh` or `skipped`; null if the request did not use it."""
     losses: dict[str, int]
     """What the target did not get as the client sent it: how often, by the kind of the notice."""
-    cache: str | None
-    """What the response cache did: `hit`, `miss`, `refresh` or `skipped`; null if the request did not use it."""
     attempt_details: tuple[AttemptRecord, ...] = ()
     """Only of one request, and only if this worker answered it not long ago."""
 

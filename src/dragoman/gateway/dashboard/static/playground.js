@@ -13,7 +13,7 @@ const TOOL = {
   },
 };
 const IDS = "x-dragoman-tool-ids";
-const MAX_EVENTS = 2000, MAX_LIVE_MARKDOWN = 20000, LIVE_MARKDOWN = 150;
+const MAX_EVENTS = 2000, MAX_LIVE_MARKDOWN = 20000, LIVE_MARKDOWN = 100;
 
 /** One conversation with one model; the second one is shown if two models are compared. */
 const lanes = ["", "-b"].map((suffix) => ({ suffix, messages: [], ids: null, running: null }));
@@ -137,7 +137,7 @@ async function read(lane, reply, answer) {
 function newAnswer(lane) {
   const shown = node(lane, "log").appendChild(el("div", { class: "message assistant wait" }));
   shown.scrollIntoView({ block: "nearest" });
-  return { node: shown, parts: [], calls: [], nodes: [], usage: null, began: performance.now(), drawn: 0 };
+  return { node: shown, parts: [], calls: [], nodes: [], usage: null, began: performance.now(), timer: null };
 }
 
 function showPart(answer, index, part) {
@@ -145,25 +145,27 @@ function showPart(answer, index, part) {
     answer.nodes[index] = el("div", { class: "text" });
     answer.node.append(part.type === "thinking" ? el("details", {}, el("summary", {}, "Thinking"), answer.nodes[index]) : answer.nodes[index]);
   }
-  drawPart(answer, index, part, false);
+  if (part.type === "text") answer.timer ??= setTimeout(() => drawParts(answer, MAX_LIVE_MARKDOWN), LIVE_MARKDOWN);
+  else drawPart(answer.nodes[index], part);
   answer.node.scrollIntoView({ block: "nearest" });
 }
 
+function drawPart(shown, part) {
+  if (part.type === "text") shown.replaceChildren(...markdown(part.text || ""));
+  else if (part.type === "image" && part.data) shown.replaceChildren(el("img", { src: `data:${part.mime};base64,${part.data}`, alt: "Image of the answer" }));
+  else put(shown, part.text || "");
+}
+
 /** Markdown is drawn again only now and then while an answer arrives, and a long one only at its end. */
-function drawPart(answer, index, part, isLast) {
-  const shown = answer.nodes[index], now = performance.now();
-  if (part.type === "image" && part.data) return shown.replaceChildren(el("img", { src: `data:${part.mime};base64,${part.data}`, alt: "Image of the answer" }));
-  if (part.type === "text" && (isLast || (part.text.length < MAX_LIVE_MARKDOWN && now - answer.drawn > LIVE_MARKDOWN))) {
-    answer.drawn = now;
-    return shown.replaceChildren(...markdown(part.text || ""));
-  }
-  if (part.type !== "text") put(shown, part.text || "");
-  return null;
+function drawParts(answer, longest) {
+  clearTimeout(answer.timer);
+  answer.timer = null;
+  answer.parts.forEach((part, index) => (part.text || "").length <= longest && drawPart(answer.nodes[index], part));
 }
 
 function finish(lane, answer) {
   answer.node.classList.remove("wait");
-  answer.parts.forEach((part, index) => drawPart(answer, index, part, true));
+  drawParts(answer, Infinity);
   const content = answer.parts.filter(Boolean);
   const message = { role: "assistant", content };
   if (answer.calls.length) message.tool_calls = answer.calls;
