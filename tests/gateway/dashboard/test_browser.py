@@ -422,7 +422,7 @@ def test_the_system_is_described(page: Browser, scene: Scene) -> None:
 
 
 def test_a_chat_streams_and_can_be_stopped(page: Browser, scene: Scene) -> None:
-    with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
+    with FaultyServer(StallAfter(SHOWN, WORDS), repeat=True) as upstream:  # it is also asked for its models
         table = {"wire": "openai_chat", "base_url": upstream.base_url(), "needs_key": False}
         view(page, "models")
         page.run(
