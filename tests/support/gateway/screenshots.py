@@ -1,4 +1,4 @@
-"""Makes pictures of every view of the dashboard, with demo traffic: python -m tests.support.gateway.screenshots FOLDER [VIEW ...]"""
+"""Makes pictures of every view of the dashboard with demo traffic: python -m tests.support.gateway.screenshots FOLDER"""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dragoman.gateway.auth.api_keys import new_key
 from tests.support.gateway.browser import Browser
-from tests.support.gateway.dashboard import OPERATOR_CONFIG, fill, view
+from tests.support.gateway.dashboard import OPERATOR_CONFIG, ask, fill, view
 from tests.support.gateway.live import Gateway
 
 WIDTHS = (1400, 1024, 390)
@@ -30,6 +30,17 @@ def main(folder: Path, names: list[str]) -> None:
                 browser.stop()
 
 
+def compare(browser: Browser) -> None:
+    """A chat with two models."""
+    browser.settle()
+    browser.find("#compare").click()
+    browser.run("document.getElementById('model-b').value = 'fast'")
+    ask(browser, "demo/any", "Say **why** `2 + 2` is *four*: [source](https://example.com)")
+    for receipt in ("#receipt", "#receipt-b"):
+        browser.wait(lambda receipt=receipt: "answered" in browser.text(receipt) or None)  # type: ignore[misc]
+    browser.find("#snippet-block summary").click()
+
+
 def take(browser: Browser, gateway: Gateway, admin: str, folder: Path, names: list[str]) -> None:
     """All pictures of one browser."""
     browser.open(gateway.url + "/")
@@ -41,6 +52,8 @@ def take(browser: Browser, gateway: Gateway, admin: str, folder: Path, names: li
             for name in names or VIEWS:
                 browser.open(f"{gateway.url}/#/{name}")
                 view(browser, name)
+                if name == "playground":
+                    compare(browser)
                 height = browser.run("return document.documentElement.scrollHeight")
                 browser.size(width, min(max(900, height), 2600))
                 browser.settle()
