@@ -330,6 +330,10 @@ def test_keys_are_filtered(page: Browser) -> None:
     card(page, "alice")
     page.find("#key-filter").send_keys("#no such tag")
     page.wait(lambda: "No key fits" in page.text("#no-keys") or None)
+    page.find("#key-filter").clear()
+    page.find("#key-filter").send_keys("carol")
+    page.find(f"{card(page, 'carol')} h3 a").click()  # leads to its requests
+    page.wait(lambda: {each.text for each in page.all(".request summary > :nth-child(2)")} == {"carol"} or None)
 
 
 def test_a_key_of_the_file_is_changed_and_reverted(page: Browser) -> None:

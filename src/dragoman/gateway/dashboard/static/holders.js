@@ -1,6 +1,6 @@
 // Keys and teams: their limits as used of allowed, and everything that an operator does with them.
 
-import { $, api, count, dollars, el, named, post, put, seconds } from "./parts.js";
+import { $, api, count, dollars, el, named, post, put, query, seconds } from "./parts.js";
 import { action, confirm, edit, showSecret } from "./forms.js";
 
 const NUMBERS = { requests_per_minute: "Requests per minute", tokens_per_minute: "Tokens per minute", concurrent: "Concurrent requests" };
@@ -68,7 +68,7 @@ function meters(levels) {
 
 function card(kind, holder, badges, facts, buttons) {
   return el("li", { class: "card holder", "data-name": holder.name, "data-status": holder.status || "" },
-    el("h3", {}, el("a", { href: `#/usage?${kind === "keys" ? "group=model" : "group=key"}`, title: "Usage" }, holder.name), badges.filter(Boolean).map((text) => el("span", { class: `badge ${text}` }, text))),
+    el("h3", {}, el("a", { href: `#/requests?${query({ since: "7d", [kind === "keys" ? "key" : "team"]: holder.name })}`, title: "Its requests" }, holder.name), badges.filter(Boolean).map((text) => el("span", { class: `badge ${text}` }, text))),
     el("p", { class: "soft" }, facts.filter(Boolean).join(" · ")), meters(holder.levels), el("div", { class: "actions" }, buttons.filter(Boolean)));
 }
 
