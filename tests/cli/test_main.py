@@ -251,3 +251,13 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     assert dragoman("batch", tmp_path / "in.jsonl", "-", *words, "--schema", tmp_path / "s.json").code == 0
     assert dragoman("translate", "--from", "openai_chat", "--to", "ollama", stdin=request).code == 0
     assert "\ufeff" not in dragoman("chat", *words, stdin=mark + b"Is it so?").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_fits_a_terminal_and_has_an_example(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = parser_of(command).format_help()
+    assert max(map(len, text.splitlines())) <= 80
+    assert f"dragoman {command}" in text.partition("examples:")[2]

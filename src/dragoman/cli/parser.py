@@ -397,9 +397,9 @@ COMMANDS = {
         _admin,
         (
             "dragoman admin teams create research budgets=100/month",
-            "dragoman admin keys create alice team=research requests_per_minute=60 expires_at=90d",
+            "dragoman admin keys create alice team=research requests_per_minute=60",
             "dragoman admin keys rotate alice overlap=3600",
-            "dragoman admin providers set box like=vllm base_url=http://box:8000/v1 api_key=@key.txt",
+            "dragoman admin providers set box like=vllm base_url=http://box:8000/v1",
             "dragoman admin usage sums by=day group=team,model since=30d",
         ),
     ),
