@@ -59,6 +59,7 @@ class FaultyServer:
         self._lines = check_lines(lines)
         check_flag("repeat", repeat)
         self._repeat = repeat
+        self._used_lines = 0
         if tls is not None and not isinstance(tls, ssl.SSLContext):
             raise wrong_value("tls", "an SSLContext or None", tls)
         self._tls = tls
@@ -176,16 +177,18 @@ class FaultyServer:
         return False
 
     def _next(self, http: HttpRequest) -> EncodedAnswer:
+        wire = wire_of(http)
         with self._lock:
-            number = len(self.http)
+            number = self._used_lines
             self.http.append(http.redacted())
             if self._repeat and self._lines:
                 number %= len(self._lines)
             line: ScriptLine = (
                 self._lines[number] if number < len(self._lines) else script_ended_error(len(self._lines))
             )
-        wire = wire_of(http)
-        if wire is None:
+            if wire is not None or isinstance(line, RawResponse):
+                self._used_lines += 1
+        if wire is None:  # a list of models, for example: only a RawResponse can answer it
             missing = HttpResponse(status=404, body=b'{"error":"no such path"}')
             return whole_answer(line if isinstance(line, RawResponse) else missing)
         try:
