@@ -16,9 +16,14 @@ from tests.support.gateway.live import Gateway
 from tests.support.paths import ROOT
 
 HERE = "localhost:8080"
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/native.md")}
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/native.md", "docs/gateway.md")}
 LINES = [line for page in PAGES.values() for line in re.findall(rf"^\$ (curl .*{HERE}.*)$", page, re.MULTILINE)]
-BLOCKS = re.findall(r"^```py\n(.*?)^```", PAGES["README.md"], re.MULTILINE | re.DOTALL)
+BLOCKS = [
+    block
+    for name in ("README.md", "docs/gateway.md")
+    for block in re.findall(r"^```py\n(.*?)^```", PAGES[name], re.MULTILINE | re.DOTALL)
+    if HERE in block
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,7 @@ def test_a_curl_command_is_answered(gateway: Gateway, line: str) -> None:
     assert run.stdout
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.split()[1] for block in BLOCKS])
+@pytest.mark.parametrize("block", BLOCKS, ids=[f"{block.split()[1]} {number}" for number, block in enumerate(BLOCKS)])
 def test_an_official_package_is_answered(gateway: Gateway, block: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     exec(block.replace(HERE, f"127.0.0.1:{gateway.port}"), names)  # noqa: S102 - what a page shows
@@ -47,7 +52,7 @@ def test_an_official_package_is_answered(gateway: Gateway, block: str, capsys: p
 
 
 def test_every_official_package_is_shown() -> None:
-    assert sorted(block.split()[1] for block in BLOCKS) == ["anthropic", "google", "ollama", "openai"]
+    assert {block.split()[1] for block in BLOCKS} == {"anthropic", "google", "ollama", "openai"}
 
 
 def test_the_table_of_routes_has_the_end_of_every_path() -> None:

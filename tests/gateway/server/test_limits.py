@@ -288,7 +288,7 @@ def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        (CHAT, "POST"),
+        (CHAT, "GET, HEAD, POST"),
         ("/v1/responses/resp_1", "DELETE, GET, HEAD"),
         ("/health", "GET, HEAD"),
         ("/v1/models", "GET, HEAD"),
@@ -306,7 +306,7 @@ def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
 @pytest.mark.parametrize(
     ("path", "header", "shape"),
     [
-        ("/v1/messages/batches", "", '{"type":"error","error":{"type":"not_found_error"'),
+        ("/v1/messages/other", "", '{"type":"error","error":{"type":"not_found_error"'),
         ("/v1/skills", "anthropic-version", '{"type":"error","error":{"type":"not_found_error"'),
         ("/v1beta/files", "", '{"error":{"code":404,'),
         ("/v1/skills", "x-goog-api-client", '{"error":{"code":404,'),

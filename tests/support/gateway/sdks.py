@@ -231,7 +231,7 @@ class Anthropic(Sdk):
         return (yield client.messages.create(model=model, max_tokens=500, messages=messages))._request_id
 
     def absent(self, client: Any, _model: str) -> Talk:
-        return (yield client.messages.batches.retrieve("batch_1"))
+        return (yield client.get("/v1/absent", cast_to=object))
 
     def deltas(self, client: Any, model: str) -> Any:
         messages = [{"role": "user", "content": "hello"}]
