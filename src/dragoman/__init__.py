@@ -39,78 +39,6 @@ from dragoman.errors import (
     Unsupported,
     WireError,
 )
-from dragoman.events import (
-    Assembler,
-    CallDelta,
-    Event,
-    Finished,
-    PartDelta,
-    PartEnded,
-    PartKind,
-    PartStarted,
-    Ping,
-    Restarted,
-    Started,
-    StreamEvent,
-    fold,
-    to_events,
-)
-from dragoman.types import (
-    Attempt,
-    Audio,
-    CachePoint,
-    Choice,
-    Citation,
-    CodeExecution,
-    Cost,
-    Document,
-    Effort,
-    Embeddings,
-    Extra,
-    File,
-    FileSearch,
-    Finish,
-    FinishReason,
-    HostedCall,
-    HostedResult,
-    HostedTool,
-    Image,
-    ImageGeneration,
-    JsonObject,
-    Location,
-    McpServer,
-    Message,
-    ModelInfo,
-    Notice,
-    NoticeKind,
-    Opaque,
-    Part,
-    RankedDocument,
-    Ranking,
-    Request,
-    Response,
-    ResultPart,
-    Role,
-    Text,
-    Thinking,
-    TokenCount,
-    TokenLogprob,
-    Tool,
-    ToolCall,
-    ToolChoice,
-    ToolResult,
-    Usage,
-    UsageSource,
-    Verbosity,
-    WebFetch,
-    WebSearch,
-    assistant,
-    dump,
-    load,
-    system,
-    tool_results,
-    user,
-)
 
 if TYPE_CHECKING:
     from dragoman.agents.agent import Agent, AgentStream, AsyncAgentStream
@@ -151,6 +79,22 @@ if TYPE_CHECKING:
     from dragoman.engine.health import Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed import Parsed
+    from dragoman.events import (
+        Assembler,
+        CallDelta,
+        Event,
+        Finished,
+        PartDelta,
+        PartEnded,
+        PartKind,
+        PartStarted,
+        Ping,
+        Restarted,
+        Started,
+        StreamEvent,
+        fold,
+        to_events,
+    )
     from dragoman.io.hooks import Call, Hooks
     from dragoman.io.telemetry import instrument
     from dragoman.models import Model
@@ -174,6 +118,62 @@ if TYPE_CHECKING:
     from dragoman.tools.events import HookFailed, ToolFinished, ToolStarted
     from dragoman.tools.skills import Skill
     from dragoman.tools.toolbox import Toolbox
+    from dragoman.types import (
+        Attempt,
+        Audio,
+        CachePoint,
+        Choice,
+        Citation,
+        CodeExecution,
+        Cost,
+        Document,
+        Effort,
+        Embeddings,
+        Extra,
+        File,
+        FileSearch,
+        Finish,
+        FinishReason,
+        HostedCall,
+        HostedResult,
+        HostedTool,
+        Image,
+        ImageGeneration,
+        JsonObject,
+        Location,
+        McpServer,
+        Message,
+        ModelInfo,
+        Notice,
+        NoticeKind,
+        Opaque,
+        Part,
+        RankedDocument,
+        Ranking,
+        Request,
+        Response,
+        ResultPart,
+        Role,
+        Text,
+        Thinking,
+        TokenCount,
+        TokenLogprob,
+        Tool,
+        ToolCall,
+        ToolChoice,
+        ToolResult,
+        Usage,
+        UsageSource,
+        Verbosity,
+        WebFetch,
+        WebSearch,
+        assistant,
+        dump,
+        load,
+        system,
+        tool_results,
+        user,
+    )
     from dragoman.wires.dicts import messages_from, tools_from
 
 __all__ = [
@@ -358,6 +358,14 @@ __all__ = [
 ]
 
 _LAZY = {
+    "events": "Assembler CallDelta Event Finished PartDelta PartEnded PartKind PartStarted Ping Restarted "
+    "Started StreamEvent fold to_events",
+    "types": "Attempt Audio CachePoint Choice Citation CodeExecution Cost Document Effort Embeddings Extra "
+    "File FileSearch Finish FinishReason HostedCall HostedResult HostedTool Image ImageGeneration "
+    "JsonObject Location McpServer Message ModelInfo Notice NoticeKind Opaque Part RankedDocument "
+    "Ranking Request Response ResultPart Role Text Thinking TokenCount TokenLogprob Tool ToolCall "
+    "ToolChoice ToolResult Usage UsageSource Verbosity WebFetch WebSearch assistant dump load system "
+    "tool_results user",
     "agents.agent": "Agent AgentStream AsyncAgentStream",
     "agents.budget": "Budget",
     "wires.dicts": "messages_from tools_from",

@@ -1,11 +1,11 @@
 """What a command uses if its options do not say otherwise: the registry, the model, call options, keys."""
 
-import os
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
 from dragoman.cli.input_files import errors_in, read_bytes
+from dragoman.cli.parser import config_path
 from dragoman.cli.terminal import decode_argument
 from dragoman.engine.call_options import CallOptions
 from dragoman.errors import InvalidRequest
@@ -60,16 +60,6 @@ def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
         config = decode_config(read_bytes(path).decode(), env)
     tiers = {name: tier.spec for name, tier in config.tiers.items()}
     return {**config.tables, "aliases": {**config.tables.get("aliases", {}), **tiers}}
-
-
-def config_path(arguments: Namespace, /) -> str | None:
-    """The path from --config or DRAGOMAN_CONFIG.
-
-    >>> config_path(Namespace(config="dragoman.toml"))
-    'dragoman.toml'
-    """
-    path: str | None = arguments.config or os.environ.get("DRAGOMAN_CONFIG") or None
-    return path
 
 
 def default_spec(spec: str | None, registry: Registry, /) -> str:

@@ -3,7 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 
-from dragoman.cli.defaults import config_path
+from dragoman.cli.parser import config_path
 from dragoman.errors import SetupError
 from dragoman.gateway.config import Config
 from dragoman.gateway.runtime import read_config

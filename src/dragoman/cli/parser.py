@@ -1,6 +1,7 @@
 """The argument parsers of all commands, in one place; a command's module is imported only when it runs."""
 
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+import os
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
@@ -28,6 +29,16 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog.removeprefix('dragoman ')}: {message}; see {self.prog} --help")
+
+
+def config_path(arguments: Namespace, /) -> str | None:
+    """The path from --config or DRAGOMAN_CONFIG.
+
+    >>> config_path(Namespace(config="dragoman.toml"))
+    'dragoman.toml'
+    """
+    path: str | None = arguments.config or os.environ.get("DRAGOMAN_CONFIG") or None
+    return path
 
 
 class Command(NamedTuple):

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, TextIO
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dragoman.errors import ChainExhausted, DragomanError, SetupError, redact
-from dragoman.types import Attempt, Notice, Response
+
+if TYPE_CHECKING:  # so that the parent process of `dragoman serve` stays small
+    from dragoman.types import Attempt, Notice, Response
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
@@ -76,6 +76,8 @@ def replace_controls(text: str, /) -> str:
 
 def write_json(value: Any, /) -> None:
     """Write a result as JSON: one line in a pipe, indented on a terminal."""
+    import msgspec
+
     data = msgspec.json.encode(value, enc_hook=str)
     write((msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode() + "\n")
 
@@ -145,13 +147,13 @@ def fail(text: str, /) -> None:
     note(f"dragoman: {_join_lines(text)}", style="red")
 
 
-def note_notices(notices: Sequence[Notice], /) -> None:
+def note_notices(notices: "Sequence[Notice]", /) -> None:
     """List what was dropped or changed."""
     for notice in notices:
         note(f"{notice.kind}: {notice.what}: {notice.why}", style="yellow")
 
 
-def note_response(response: Response, /) -> None:
+def note_response(response: "Response", /) -> None:
     """Report notices, failed attempts, the target that answered, tokens and time."""
     note_notices(response.notices)
     failed = [attempt for attempt in response.attempts if attempt.outcome != "served"]
@@ -191,7 +193,7 @@ def describe_error(error: Exception, /) -> str:
     return _join_lines(redact(_valid_utf8(text)))
 
 
-def _count_failures(attempts: Iterable[Attempt]) -> list[str]:
+def _count_failures(attempts: "Iterable[Attempt]") -> list[str]:
     """Why each target failed; equal failures are counted, not repeated."""
     failures = Counter(f"{attempt.target} {attempt.outcome}: {attempt.error}" for attempt in attempts)
     return [f"{failure} ({count} attempts)" if count > 1 else failure for failure, count in failures.items()]
@@ -214,8 +216,10 @@ def error_record(error: Exception, /) -> Any:
     {'kind': 'ValueError', 'message': 'no'}
     """
     if isinstance(error, DragomanError):
+        from msgspec.structs import replace
+
         from dragoman.wires.common.error_record import dump_error
 
         record = dump_error(error)
-        return msgspec.structs.replace(record, message=_valid_utf8(record.message))
+        return replace(record, message=_valid_utf8(record.message))
     return {"kind": type(error).__name__, "message": describe_error(error)}

@@ -7,7 +7,6 @@ headers of its answers. Time is passed in; nothing runs by itself.
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from statistics import median
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -227,7 +226,11 @@ class Loads:
             load = self._targets.get(name)
             recent: Sequence[tuple[float, float]] = () if load is None else load.latencies.get(stream, ())
             seconds = [seconds for moment, seconds in recent if moment > now - LATENCY_TTL]
-        return median(seconds) if seconds else None
+        if not seconds:
+            return None
+        from statistics import median
+
+        return median(seconds)
 
     def in_progress(self, name: str, /) -> int:
         """How many requests a target works on."""

@@ -192,7 +192,7 @@ def test_an_entry_point_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def entries(*, group: str, name: str | None = None) -> list[Entry]:
         return [Entry()] if group == "dragoman.hooks" and name in ("shout", None) else []
 
-    monkeypatch.setattr("dragoman.gateway.hooks.load.entry_points", entries)
+    monkeypatch.setattr("importlib.metadata.entry_points", entries)
     config = decode_config('[hooks.x]\nuse = "shout"\nword = "HI"')
     assert config.hooks[0].own == ShoutSettings("HI")
     assert "HI" not in repr(config.hooks[0])

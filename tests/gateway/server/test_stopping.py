@@ -73,9 +73,23 @@ def test_workers_that_share_nothing_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_what_takes_long_to_load_waits_until_it_is_asked_for() -> None:
-    heavy = ["genai_prices", "redis", "sqlite3", "opentelemetry", "PIL", "mcp", "httpx"]
-    script = f"import sys, dragoman.gateway.server.run; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout.strip() == b"[]"
+    """The parent loads hardly anything; a worker loads nothing that only some requests need."""
+    parent = (
+        "dragoman.cli, dragoman.cli.commands.serve, dragoman.gateway.server.run, dragoman.gateway.server.supervisor"
+    )
+    worker = "dragoman.gateway.server.worker, dragoman.gateway.app"
+    not_in_worker = ["genai_prices", "redis", "sqlite3", "opentelemetry", "PIL", "mcp", "httpx", "jsonschema_rs"]
+    not_in_worker += ["importlib.metadata", "html", "statistics", "dragoman.agents"]
+    not_in_parent = [*not_in_worker, "msgspec", "asyncio", "ssl", "hashlib", "dragoman.types", "dragoman.registry"]
+    start = "app.App(runtime.Runtime(runtime.decode_config('', {}), {}))"
+    script = f"""import sys, {parent}
+print([name for name in {not_in_parent} if name in sys.modules])
+import {worker}
+from dragoman.gateway import app, runtime
+{start}
+print([name for name in {not_in_worker} if name in sys.modules])"""
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    assert output.split(b"\n") == [b"[]", b"[]", b""]
 
 
 def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:

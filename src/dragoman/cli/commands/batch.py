@@ -29,13 +29,12 @@ from dragoman.cli.batch.run import (
 from dragoman.cli.defaults import (
     HOW_TO_SET_A_KEY,
     call_options,
-    config_path,
     named_spec,
     open_registry,
     read_tables,
 )
 from dragoman.cli.input_files import STDIN
-from dragoman.cli.parser import UsageError
+from dragoman.cli.parser import UsageError, config_path
 from dragoman.errors import SetupError
 from dragoman.io.batch.jobs import JobJournal
 from dragoman.io.batch.journal import Journal, StdoutOutput

@@ -14,7 +14,8 @@ import msgspec
 
 from dragoman.cli import terminal
 from dragoman.cli.commands.models import list_all, ready_providers
-from dragoman.cli.defaults import config_path, default_spec, key_variable, read_tables
+from dragoman.cli.defaults import default_spec, key_variable, read_tables
+from dragoman.cli.parser import config_path
 from dragoman.engine.effects import Sign
 from dragoman.errors import DragomanError, SetupError
 from dragoman.http import HttpRequest

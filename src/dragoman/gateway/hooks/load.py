@@ -5,7 +5,6 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import msgspec
@@ -71,6 +70,8 @@ def find_hook(use: str, /) -> type[Hook]:
     if colon:
         found = _import(module, name)
     else:
+        from importlib.metadata import entry_points
+
         entries = entry_points(group=GROUP, name=use)
         if not entries:
             known = sorted({*OWN, *(entry.name for entry in entry_points(group=GROUP))})

@@ -3,8 +3,8 @@
 What a worker needs is imported in the worker, so that the parent stays small.
 """
 
+import gc
 import os
-import secrets
 import signal
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ def serve(
     run = partial(
         _run_worker,
         config=config,
-        secret=secrets.token_bytes(SECRET_SIZE),
+        secret=os.urandom(SECRET_SIZE),
         no_auth=no_auth,
         host=host,
         port=port,
@@ -53,6 +53,7 @@ def serve(
 
 
 def _run_worker(*arguments: object, **options: object) -> None:
+    gc.disable()  # until the worker listens: imports make many objects and hardly any garbage
     from dragoman.gateway.server.worker import run_worker
 
     run_worker(*arguments, **options)  # type: ignore[arg-type] # as they came

@@ -75,6 +75,7 @@ class Worker:
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 50)
+        gc.enable()
         with suppress(StoreDown):  # then the first request tries again
             await self._app.manager.load()
         await server.listen(listener, tls)

@@ -1,7 +1,6 @@
 """The HTML page that documents the native API; it has no scripts and fetches nothing."""
 
 from collections.abc import Mapping
-from html import escape
 
 from dragoman.wires.native.openapi import ERRORS, FIELDS
 from dragoman.wires.native.schema import PATH
@@ -27,6 +26,8 @@ pre { background: #8881; padding: 1rem; overflow-x: auto }
 
 def page() -> str:
     """The whole page as HTML."""
+    from html import escape  # it loads a large table that only this page needs
+
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -63,5 +64,7 @@ fields that its deltas did not contain, <code>delta.tool_calls</code> has whole 
 
 
 def _table(head: str, rows: Mapping[str, str]) -> str:
+    from html import escape
+
     lines = (f"<tr><td><code>{escape(name)}</code></td><td>{escape(why)}</td></tr>" for name, why in rows.items())
     return f"<table>\n<tr><th>{head}</th><th>Meaning</th></tr>\n" + "\n".join(lines) + "\n</table>"
