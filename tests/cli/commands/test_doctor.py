@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.cli import main
+from dragoman.cli.commands.doctor import EXTRAS
 from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import dragoman
 
@@ -15,6 +17,15 @@ def test_a_machine_without_keys_is_ok_and_gets_hints() -> None:
         "hint   no provider has a key; for example, export ANTHROPIC_API_KEY=…; dragoman providers lists the variables\n"
         in done.out
     )
+
+
+def test_extras_that_are_not_installed_are_hints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Their parent packages are missing, too, as after `pip install dragoman`.
+    monkeypatch.setitem(EXTRAS, "google", ("no_such_package.auth", "Google credentials"))
+    main(["doctor"])
+    assert "no extra google, for Google credentials" in capsys.readouterr().out
 
 
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:

@@ -80,12 +80,19 @@ def _installation() -> Iterator[CheckResult]:
         except PackageNotFoundError:
             yield CheckResult("wrong", f"{name} is not installed", f"pip install {name}")
     for extra, (module, purpose) in EXTRAS.items():
-        if find_spec(module) is None:
+        if not _is_installed(module):
             yield CheckResult(
                 "hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' if you want it"
             )
         else:
             yield CheckResult("ok", f"extra {extra}, for {purpose}")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of its parent package, such as `google`
+        return False
 
 
 def _variables() -> Iterator[CheckResult]:
