@@ -19,6 +19,18 @@ def test_python_files_and_the_config_are_watched(tmp_path: Path) -> None:
     assert stamps(tmp_path, None)[str(tmp_path / "a.py")] == 1
 
 
+def test_a_config_that_is_wrong_is_named_and_the_next_one_starts(tmp_path: Path) -> None:
+    with Gateway(tmp_path, options=("--reload",)) as gateway:
+        config = gateway.path
+        good = config.read_text()
+        config.write_text(f"{good}\n[hooks.h]\nuse = 'nothing'\n")
+        gateway.wait_until(lambda: "hooks.h: unknown hook 'nothing'" in gateway.log.read_text())
+        config.write_text(good)
+        gateway.wait_until(lambda: gateway.get("/health/live")[0] == 200)
+        # A worker that cannot start is replaced after a second, not at once.
+        assert gateway.log.read_text().count("could not start") <= 3
+
+
 def test_a_changed_file_replaces_the_workers(tmp_path: Path) -> None:
     hook = tmp_path / "hook.py"
     hook.write_text("")

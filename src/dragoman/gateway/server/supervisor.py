@@ -29,6 +29,8 @@ LAST_WORDS = 3.0
 RESTART_DELAY = 1.0
 """Seconds before a worker is replaced that died before it was ready."""
 MAX_REPORT = 65536
+MAX_REASON = 10_000
+"""Characters of an error; in JSON they fit into MAX_REPORT."""
 
 
 class WorkerSettings(NamedTuple):
@@ -45,8 +47,8 @@ RunWorker: TypeAlias = Callable[[socket.socket, bool], None]
 
 def report(parent: socket.socket, settings: WorkerSettings | SetupError, /) -> None:
     """Tell the parent that this worker is ready, or why it cannot start."""
-    message = {"error": str(settings)} if isinstance(settings, SetupError) else settings._asdict()
-    parent.sendall(json.dumps(message).encode()[: MAX_REPORT - 1] + b"\n")
+    message = {"error": str(settings)[:MAX_REASON]} if isinstance(settings, SetupError) else settings._asdict()
+    parent.sendall(json.dumps(message).encode() + b"\n")
 
 
 def supervise(run: RunWorker, /) -> None:
@@ -145,12 +147,13 @@ class _Supervisor:
             ours = self._workers.pop(child, None)
             if ours is None:
                 continue
-            is_ready = child == self._first or bool(_pending(ours))
+            problem = None if child == self._first else _problem(_pending(ours))
             ours.close()
             if self._is_stopping:
                 continue
-            print(f"worker {child} ended ({_how(status)}); a new one starts", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
-            if not is_ready:
+            reason = f"; the last one could not start: {problem}" if problem else ""
+            print(f"worker {child} ended ({_how(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+            if problem is not None:
                 time.sleep(RESTART_DELAY)
             if not self._is_stopping:
                 self._start()
@@ -204,6 +207,12 @@ def _pending(ours: socket.socket) -> bytes:
         return ours.recv(MAX_REPORT, socket.MSG_DONTWAIT)
     except OSError:
         return b""
+
+
+def _problem(reported: bytes) -> str | None:
+    """Why a worker could not start, as far as it is known; None if it was ready."""
+    error = json.loads(reported).get("error") if reported.endswith(b"\n") else ""
+    return error if error is None else str(error)
 
 
 def _how(status: int) -> str:
