@@ -96,7 +96,7 @@ def test_a_built_in_record_may_be_overridden() -> None:
         ({"name": "x", "wire": "openai_chat", "capabilities": 3}, "capabilities must be a table, got int"),
         ({"name": "x", "wire": "openai_chat", "capabilities": {"max_images": "3"}}, "max_images must be int, got str"),
         ({"name": "x", "wire": "openai_chat", "needs_key": "yes"}, "provider.needs_key must be bool, got str"),
-        ({"name": "x"}, "provider.wire is required"),
+        ({"name": "x"}, "like is required: the provider whose protocol it speaks, such as openai-chat"),
         ({"name": "x", "wire": "carrier-pigeon"}, "x: unknown wire; use one of anthropic, bedrock, google"),
         ({"name": "x", "wire": "openai-chat"}, "x: unknown wire 'openai-chat'; did you mean 'openai_chat'"),
         ({"name": "x", "like": "carrier-pigeon"}, "like: unknown provider; use one of openai, "),
@@ -370,7 +370,7 @@ def test_a_known_name_with_a_wire_is_a_record_of_its_own() -> None:
 
 
 def test_an_unknown_name_needs_a_wire_or_a_like() -> None:
-    with pytest.raises(SetupError, match="wire"):
+    with pytest.raises(SetupError, match="like is required"):
         Registry(env={}).add_provider(name="box", base_url="http://box:1")
 
 

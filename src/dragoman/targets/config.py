@@ -92,6 +92,8 @@ def make_provider(
             reason = _unknown("provider", like, known) if isinstance(like, str) else "must be the name of a provider"
             raise SetupError(f"like: {reason}", param="like")
         record = known[like]
+    if record is None and "wire" not in own:
+        raise SetupError("like is required: the provider whose protocol it speaks, such as openai-chat", param="like")
     base = {} if record is None else _inherited(record, own)
     with naming("capabilities"):
         capabilities = _table_of("capabilities", own.pop("capabilities", {}))
