@@ -83,7 +83,8 @@ def test_a_disabled_key_is_refused_until_it_is_enabled() -> None:
 def test_an_expired_key_is_refused() -> None:
     async def work(admin: Admin) -> None:
         past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-        key = (await admin.do("POST", "keys", {"name": "alice", "expires_at": past}))["key"]
+        key = (await admin.do("POST", "keys", {"name": "alice"}))["key"]
+        await admin.do("PATCH", "keys/alice", {"expires_at": past})
         status, answer = await admin.chat(key)
         assert (status, answer["error"]["message"]) == (401, "key 'alice' has expired")
         assert (await admin.do("GET", "keys/alice"))["status"] == "expired"
@@ -315,3 +316,23 @@ def test_changes_are_there_after_a_restart(tmp_path: Path) -> None:
 
     run(make, config)
     run(use, config)
+
+
+CACHED = f'{ROOT_CONFIG}[cache]\nttl = 60\n[gateway]\nproviders = ["demo"]\n'
+
+
+@pytest.mark.parametrize("holder", ["keys", "teams"])
+def test_the_response_cache_of_a_key_or_team_is_switched_at_run_time(holder: str) -> None:
+    async def work(admin: Admin) -> None:
+        await admin.do("POST", "teams", {"name": "research"})
+        key = (await admin.do("POST", "keys", {"name": "research", "team": "research"}))["key"]
+        await admin.chat(key)
+        changed = await admin.do("PATCH", f"{holder}/research", {"cache": True})
+        assert changed["cache"] is True
+        for _ in range(2):
+            await admin.chat(key)
+        rows = (await admin.do("GET", "usage/requests?key=research"))["requests"]
+        assert [row["cache"] for row in rows] == ["hit", "miss", None]
+        assert (await admin.do("PATCH", f"{holder}/research", {"tags": ["web"]}))["cache"] is True
+
+    run(work, CACHED)

@@ -194,6 +194,8 @@ async def _create_key(call: AdminCall) -> NewKeyView:
         if len(state.keys) >= MAX_KEYS:
             raise InvalidRequest(f"a gateway has at most {MAX_KEYS} keys in its store; delete keys first")
         key = with_fields(Key(id=name, hash=hash, created_at=_now()), fields)
+        if key.expires_at is not None and key.expires_at <= _now():
+            raise InvalidRequest(f"expires_at must be in the future, got {key.expires_at}", param="expires_at")
         return replace(state, keys={**state.keys, name: _in_team(key, runtime)})
 
     await call.change(edit, audit_fields(fields), name=name)

@@ -64,4 +64,4 @@ def check_role(principal: Principal, needed: KeyRole | None, /) -> None:
     if needed == "owner" and principal.role == "viewer":
         return  # a viewer reads what owners read; what they may change is checked for each key
     expected = "admin" if needed == "admin" else f"{needed} or admin"
-    raise Forbidden(f"{principal.name!r} has not the role for this; it must be {expected}")
+    raise Forbidden(f"role of {principal.name!r} must be {expected} for this, got {principal.role or 'none'}")
