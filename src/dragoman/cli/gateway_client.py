@@ -1,6 +1,7 @@
 """Calls of a running gateway, for the commands that work on one."""
 
 import os
+import ssl
 from argparse import Namespace
 
 import msgspec
@@ -30,6 +31,9 @@ def call_gateway(
     try:
         response = make_transport().send(Send(request, TIMEOUT, CONNECT_TIMEOUT, max_answer))
     except ConnectFailed as error:
+        if isinstance(error.__cause__, ssl.SSLError):
+            hint = "set SSL_CERT_FILE to a PEM file with your own certificate authorities"
+            raise ConnectFailed(f"{error}; {hint}") from error
         raise ConnectFailed(
             f"no gateway runs at {request.redacted().origin}; start one with dragoman serve, or pass --gateway URL"
         ) from error

@@ -188,7 +188,7 @@ def describe_error(error: Exception, /) -> str:
     elif isinstance(error, DragomanError) and error.attempts:
         text = str(error)  # it starts with the target
     else:
-        is_named = isinstance(error, DragomanError) and not isinstance(error, SetupError)
+        is_named = isinstance(error, DragomanError) and type(error) not in (DragomanError, SetupError)
         text = f"{type(error).__name__}: {error}" if is_named else str(error)
     return _join_lines(redact(_valid_utf8(text)))
 

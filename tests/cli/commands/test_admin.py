@@ -69,6 +69,27 @@ def test_a_team_a_key_and_their_usage(run: Run, gateway: Gateway) -> None:
     assert answer(run, "audit", "list", "limit=1")["changes"][0]["action"] == "keys.rotate"
 
 
+def test_lists_of_a_table_are_separated_by_commas(run: Run) -> None:
+    pool = answer(run, "pools", "set", "both", "targets=demo/any, demo/slow", "order=fastest")
+    assert pool["table"] == {"targets": ["demo/any", "demo/slow"], "order": "fastest"}
+    tier = answer(run, "tiers", "set", "cheap", 'models={"demo/any": 1}')
+    assert tier["table"] == {"models": {"demo/any": 1}}
+
+
+def test_a_kind_alone_lists_its_operations(run: Run) -> None:
+    code, out, _ = run("teams")
+    assert (code, {line.split()[0] for line in out.splitlines()}) == (0, {"teams"})
+
+
+def test_errors_say_what_to_write(run: Run) -> None:
+    assert run("keys", "create", "late", "expires_at=never")[2] == (
+        "dragoman: admin: expires_at must be like 90d (s, m, h, d, w), 2027-01-31T00:00:00Z or null, got 'never'\n"
+    )
+    _, _, past = run("keys", "create", "late", "expires_at=2020-01-01T00:00:00Z")
+    assert past == "dragoman: expires_at must be in the future, got 2020-01-01 00:00:00+00:00\n"
+    assert run("keys", "show", "nobody")[2] == "dragoman: there is no key 'nobody'\n"
+
+
 def test_tables_are_for_people(run: Run) -> None:
     run("teams", "create", "people", "requests_per_minute=60", "budgets=50/month")
     _, out, _ = run("limits", "list")

@@ -2,11 +2,15 @@ import json
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import urllib.request
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import trustme
 
 from dragoman.registry import Registry
 from tests.support.cli import COMMAND, dragoman, environment
@@ -69,3 +73,23 @@ def test_a_gateway_that_does_not_run_is_an_error_in_one_line() -> None:
     assert done.code == 1
     assert done.err.startswith(f"dragoman: ConnectFailed: no gateway runs at {url}; start one with dragoman serve, or ")
     assert done.err.count("\n") == 1
+
+
+def test_a_certificate_that_is_not_known_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "server.pem"
+    trustme.CA().issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(path))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True):
+                pass
+
+        server = threading.Thread(target=greet)
+        server.start()
+        done = dragoman("health", "--gateway", f"https://127.0.0.1:{listener.getsockname()[1]}")
+        server.join()
+    assert done.code == 1
+    assert "certificate verify failed" in done.err
+    assert "set SSL_CERT_FILE to a PEM file" in done.err

@@ -22,11 +22,13 @@ from dragoman.targets.dsn import did_you_mean
 from dragoman.types import JsonObject, is_list, is_object
 
 MAX_ANSWER = 1 << 30
-_PERIODS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BUDGET = r"\$?(?P<amount>[\d_.]+)\s*(?P<unit>tokens?|dollars?)?/(?P<per>day|week|month)"
 _HIDDEN_COLUMNS = ("table", "losses", "attempt_details", "fields", "request_id")
 _VALUES = ("levels", "budgets")
 """Lists that are a value of one row, not rows of their own."""
+_LISTS = ("targets", "providers", "models", "api_keys")
+"""Fields of tables that are lists; anything else with a comma is a text."""
 _TIMES = ("at", "start", "started_at", "since", "until")
 
 
@@ -34,6 +36,9 @@ def run(arguments: Namespace, /) -> int:
     """Call one operation and print its answer."""
     if arguments.kind is None:
         terminal.write_table([(_usage(operation), operation.summary) for operation in OPERATIONS])
+        return 0
+    if arguments.action is None and (own := [each for each in OPERATIONS if each.id.startswith(f"{arguments.kind}.")]):
+        terminal.write_table([(_usage(operation), operation.summary) for operation in own])
         return 0
     operation = _find(arguments.kind, arguments.action)
     name, words = _split_name(operation, arguments.words)
@@ -121,7 +126,8 @@ def _body(operation: AdminOperation, name: str, fields: Sequence[tuple[str, str]
             raise UsageError(f"{operation.id.replace('.', ' ')} takes no fields, got {fields[0][0]!r}")
         return b""
     if operation.body is TableBody:
-        return msgspec.json.encode({"table": {field: _json(value) for field, value in fields}})
+        table = {field: _list(value) if _is_plain_list(field, value) else _json(value) for field, value in fields}
+        return msgspec.json.encode({"table": table})
     known = _fields(operation)
     body = {"name": name} if "name" in known else {}
     for field, value in fields:
@@ -142,12 +148,22 @@ def _value(field: str, text: str, type: Any) -> Any:
         return None
     if field == "budgets":
         return _json(text) if text.startswith("[") else [_budget(each) for each in text.split(",") if each.strip()]
-    if field == "expires_at" and (after := re.fullmatch(r"(\d{1,6})([mhdw])", text)):
+    if field == "expires_at" and (after := re.fullmatch(r"(\d{1,6})([smhdw])", text)):
         moment = datetime.now(UTC) + timedelta(seconds=int(after[1]) * _PERIODS[after[2]])
         return moment.replace(microsecond=0).isoformat()
+    if field == "expires_at" and not re.match(r"\d{4}-", text):
+        raise UsageError(f"expires_at must be like 90d (s, m, h, d, w), 2027-01-31T00:00:00Z or null, got {text!r}")
     if any(getattr(kind, "__origin__", None) is tuple for kind in kinds):
-        return [each.strip() for each in text.split(",") if each.strip()]
+        return _list(text)
     return text if str in kinds or datetime in kinds else _json(text)
+
+
+def _is_plain_list(field: str, text: str) -> bool:
+    return field in _LISTS and not text.startswith(("[", "{"))
+
+
+def _list(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _budget(text: str) -> JsonObject:
