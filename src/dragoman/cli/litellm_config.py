@@ -52,6 +52,14 @@ CLOUD_VARIABLES: Final = {
     "vertex_location": "GOOGLE_CLOUD_LOCATION",
 }
 """Parameters that are environment variables here."""
+PASS_THROUGH_MODES: Final = {
+    "image_generation": "images",
+    "image_edit": "images",
+    "audio_speech": "audio",
+    "audio_transcription": "audio",
+    "moderation": "moderations",
+}
+"""Modes of a model whose requests are not translated, and their setting in [pass_through]."""
 _GROUP_FALLBACKS = {"context_window_fallbacks": "context_too_long", "content_policy_fallbacks": "content_filter"}
 _NOTES: Final = {
     "litellm_settings.drop_params": "an option that a target lacks is always left out, with a notice in the response",
@@ -83,6 +91,8 @@ class Conversion:
     def __init__(self, config: Mapping[str, Any], /) -> None:
         self.tables: dict[str, Any] = {}
         self.differences: list[str] = []
+        self.variables: set[str] = set()
+        """Environment variables that providers read themselves."""
         self._config = config
         self._accounts: dict[tuple[Any, ...], str] = {}
         self._plain: set[str] = set()
@@ -110,6 +120,7 @@ class Conversion:
                 self.differences.append(f"{where} has no model_name or litellm_params.model; it is left out")
                 continue
             found.append((where, name, params))
+            self._note_model_info(f"{where} ({name})", entry.get("model_info"))
             provider = _split(params["model"])[0]
             if provider is not None and not _account_table(provider, params):
                 self._plain.add(provider)
@@ -120,15 +131,35 @@ class Conversion:
                 groups.setdefault(name, []).append((target, params))
         return groups
 
+    def _note_model_info(self, where: str, info: Any) -> None:
+        """Say what becomes of the facts about a model."""
+        facts = info if is_object(info) else {}
+        if (mode := facts.get("mode")) in PASS_THROUGH_MODES:
+            table = PASS_THROUGH_MODES[mode]
+            self.differences.append(f"{where}: mode {mode} needs [pass_through] with {table} = PROVIDER")
+        if any("cost_per" in name for name in facts):
+            self.differences.append(f"{where}: own prices are not taken over; prices come from the extra prices")
+
     def _target(self, where: str, name: str, params: dict[str, Any]) -> str | None:
         provider, model = _split(params["model"])
+        if params["model"] == "*":
+            self.differences.append(f"{where} ({name}): '*' is left out; name the providers in [gateway] providers")
+            return None
         if provider is None:
             self.differences.append(
                 f"{where} ({name}): there is no provider for {params['model']!r}; add [providers.…] with its base_url "
                 "and wire by hand"
             )
             return None
-        for param in CLOUD_VARIABLES.keys() & params.keys():
+        if (key := _text(params.get("api_key"))).startswith("${"):
+            self.variables.add(key[2:-1])
+        if "api_version" in params and provider == "azure":
+            self.differences.append(
+                f"{where} ({name}): api_version is not used: azure is /openai/v1, which needs none; "
+                'for the older paths, set like = "azure-deployments" and AZURE_OPENAI_API_VERSION'
+            )
+        for param in sorted(CLOUD_VARIABLES.keys() & params.keys()):
+            self.variables.add(CLOUD_VARIABLES[param])
             self.differences.append(f"{where} ({name}): set the variable {CLOUD_VARIABLES[param]} instead of {param}")
         if others := sorted(set(params) - _USED_PARAMS - CLOUD_VARIABLES.keys()):
             self.differences.append(f"{where} ({name}): {', '.join(others)} is not taken over; clients send options")
@@ -247,18 +278,16 @@ class Conversion:
             cache = self.tables["cache"] = {"always": True, "scope": "all"}
             if is_object(params) and isinstance(params.get("ttl"), int | float):
                 cache["ttl"] = params["ttl"]
-            self.differences.append("litellm_settings.cache_params: [cache] is exact, in memory; set its store by hand")
+            store = _redis_url(params, "") if is_object(params) else ""
+            cache |= {"store": store} if store else {}
+            place = "in its Redis" if store else "in memory (set its store for another place)"
+            self.differences.append(f"litellm_settings.cache: [cache] finds exactly equal requests only, {place}")
         self._write_master_key()
 
     def _write_store(self) -> None:
-        url = _text(self._setting("router_settings", "redis_url"))
-        host, port, password = (
-            _text(self._setting("router_settings", f"redis_{part}")) for part in ("host", "port", "password")
-        )
-        if url or host:
-            login = f":{password}@" if password else ""
-            store = url or f"redis://{login}{host}:{port or 6379}/0"
-        else:
+        router = self._config.get("router_settings")
+        store = _redis_url(router, "redis_") if is_object(router) else ""
+        if not store:
             store = "sqlite:dragoman.db"
             self.differences.append("LiteLLM's database: usage, limits and run-time changes are in sqlite:dragoman.db")
         self.tables.setdefault("gateway", {})["store"] = store
@@ -305,12 +334,21 @@ def _text(value: Any) -> str:
     return f"${{{text.removeprefix('os.environ/')}}}" if text.startswith("os.environ/") else text
 
 
+def _redis_url(settings: Mapping[str, Any], prefix: str) -> str:
+    """The address of a Redis; empty if the settings name none."""
+    url, host, port, password = (_text(settings.get(f"{prefix}{part}")) for part in ("url", "host", "port", "password"))
+    login = f":{password}@" if password else ""
+    return url or (f"redis://{login}{host}:{port or 6379}/0" if host else "")
+
+
 def _split(spec: str) -> tuple[str | None, str]:
     """The provider and the model of LiteLLM's name of a model; None if there is no such provider."""
     prefix, slash, model = spec.partition("/")
     if not slash:
         return maker_of(spec), spec
     provider = PROVIDER_NAMES.get(prefix, prefix)
+    if provider == "vertex" and model.startswith("claude"):
+        provider = "vertex-anthropic"
     if provider == "bedrock":
         model = re.sub(r"^(converse|invoke|converse_like)/", "", model)
     return (provider if provider in PROVIDERS else None), model

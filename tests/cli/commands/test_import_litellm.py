@@ -97,7 +97,10 @@ def test_every_model_has_its_targets_and_their_own_keys(tmp_path: Path, capsys: 
     assert (pool.order, pool.weights) == ("weighted", {"azure/gpt-4o-eu": 6, "azure-2/gpt-4o-ca": 12})
     assert [*registry.pools["claude"].fallbacks] == ["context_too_long"]
     assert "groq" in config.providers
-    assert report["variables"] == ["AZURE_API_KEY_CA", "AZURE_API_KEY_EU", "OTHER_OPENAI_KEY", "REDIS_HOST"]
+    own = ["AWS_REGION", "GROQ_API_KEY", "OPENAI_API_KEY"]
+    assert report["variables"] == sorted(
+        [*own, "AZURE_API_KEY_CA", "AZURE_API_KEY_EU", "OTHER_OPENAI_KEY", "REDIS_HOST"]
+    )
 
 
 def test_settings_are_taken_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +114,7 @@ def test_settings_are_taken_over(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_what_differs_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, differences, _ = convert(tmp_path, CONFIG, capsys)
     expected = (
+        "model_list[0] (gpt-4o): api_version is not used",
         "model_list[3] (claude): temperature",
         "model_list[4] (anthropic/claude-3): set the variable AWS_REGION",
         "model_list[9] (odd): there is no provider",
@@ -145,3 +149,44 @@ def test_another_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["import-litellm", str(path), "-o", str(tmp_path / "out.toml")]) == 1
     assert problem in capsys.readouterr().err
     assert not (tmp_path / "out.toml").exists()
+
+
+def test_facts_about_models_and_the_cache_are_taken_over_or_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = """
+model_list:
+  - {model_name: eu, litellm_params: {model: azure/eu, api_base: "https://eu.openai.azure.com", api_key: os.environ/EU,
+     api_version: "2024-10-21"}}
+  - {model_name: opus, litellm_params: {model: vertex_ai/claude-opus-4-1, vertex_project: p, vertex_location: l}}
+  - {model_name: draw, litellm_params: {model: openai/dall-e-3, api_key: os.environ/OPENAI_API_KEY},
+     model_info: {mode: image_generation, input_cost_per_token: 0.1}}
+  - {model_name: "*", litellm_params: {model: "*"}}
+litellm_settings:
+  cache: true
+  cache_params: {type: redis, host: os.environ/CACHE_HOST, password: os.environ/CACHE_PASSWORD, ttl: 60}
+"""
+    (tmp_path / "config.yaml").write_text(config)
+    output = tmp_path / "dragoman.toml"
+    assert main(["import-litellm", str(tmp_path / "config.yaml"), "-o", str(output), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    text = output.read_text()
+    assert 'opus = "vertex-anthropic/claude-opus-4-1"' in text
+    assert 'store = "redis://:${CACHE_PASSWORD}@${CACHE_HOST}:6379/0"' in text
+    assert report["variables"] == [
+        "CACHE_HOST",
+        "CACHE_PASSWORD",
+        "EU",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_CLOUD_PROJECT",
+        "OPENAI_API_KEY",
+    ]
+    said = "\n".join(report["differences"])
+    for part in (
+        "(eu): api_version is not used",
+        "(draw): mode image_generation needs [pass_through] with images = PROVIDER",
+        "(draw): own prices are not taken over",
+        "(*): '*' is left out",
+        "exactly equal requests only, in its Redis",
+    ):
+        assert part in said

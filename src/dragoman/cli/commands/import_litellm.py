@@ -25,7 +25,7 @@ def run(arguments: Namespace, /) -> int:
         raise UsageError(f"{output} exists; use --force to replace it, or -o FILE")
     conversion = Conversion(_read(Path(arguments.file)))
     text = HEAD + encode_toml(conversion.tables)
-    variables = sorted(set(re.findall(r"\$\{(\w+)\}", text)))
+    variables = sorted(conversion.variables.union(re.findall(r"\$\{(\w+)\}", text)))
     # It must start, if the variables are set.
     decode_config(text, {name: f"value-of-{name}" for name in (*variables, *CLOUD_VARIABLES.values())})
     if output is None:
