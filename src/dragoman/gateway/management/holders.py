@@ -28,8 +28,6 @@ class LimitFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     concurrent: Count | UnsetType | None = UNSET
     budgets: tuple[KeyBudget, ...] | UnsetType = UNSET
     disabled: bool | UnsetType = UNSET
-    cache: bool | UnsetType = UNSET
-    """Whether all its requests use the response cache."""
     tags: tuple[str, ...] | UnsetType = UNSET
     cache: bool | UnsetType = UNSET
 
@@ -61,7 +59,6 @@ class HolderView(msgspec.Struct, frozen=True, kw_only=True):
     concurrent: int | None
     budgets: tuple[KeyBudget, ...]
     disabled: bool
-    cache: bool
     tags: tuple[str, ...]
     cache: bool
     """Whether its requests use the response cache."""
