@@ -17,6 +17,7 @@ from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     UNKNOWN_USAGE,
     Choice,
+    Citation,
     Finish,
     Message,
     Request,
@@ -32,6 +33,7 @@ from dragoman.types import (
 )
 from dragoman.wires.openai_chat import encoder, plain, server
 from dragoman.wires.openai_chat.plain import decode_plain
+from dragoman.wires.openai_chat.schema import ChatChoice, ChatChunk, ChatMessage
 
 WIRE = wires.get("openai_chat")
 PLAIN: dict[str, Any] = {
@@ -59,7 +61,14 @@ MESSAGE_FIELDS: dict[str, Any] = {
     "reasoning_details": [None, [], [{"type": "reasoning.text", "text": "Hm."}]],
     "tool_calls": [None, [], [{"id": "a", "function": {"name": "tide", "arguments": "{}"}}]],
     "function_call": [None, {"name": "tide", "arguments": "{}"}],
-    "annotations": [None, [], [{"type": "url_citation"}]],
+    "annotations": [
+        None,
+        [],
+        [{"type": "url_citation"}],
+        [{"type": "url_citation", "url_citation": {"url": "https://x", "start_index": 0, "end_index": 2}}],
+    ],
+    "citations": [None, [], [{"url": "https://x"}]],
+    "executed_tools": [None, [], [{"index": 0, "type": "search", "arguments": "{}", "output": "Six."}]],
     "images": [None, []],
     "audio": [None, {"id": "a1", "transcript": "Hi."}],
 }
@@ -69,6 +78,9 @@ CHOICE_FIELDS: dict[str, Any] = {
     "logprobs": [None, {"content": []}],
     "error": [None, {"message": "boom"}],
     "usage": [None, {"prompt_tokens": 1}],
+    "text": [None, "Ho."],
+    "delta": [None, {"content": "Ho."}],
+    "content_filter_results": [None, {}, {"hate": {"filtered": False, "severity": "safe"}}],
 }
 BODY_FIELDS: dict[str, Any] = {
     "id": ["c1", 7, "", None],
@@ -82,7 +94,13 @@ BODY_FIELDS: dict[str, Any] = {
         {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 10, "reasoning_tokens": 3},
     ],
     "error": [None, {"message": "boom"}],
+    "errors": [None, [{"message": "boom"}]],
+    "message": [None, "boom"],
+    "detail": [None, "boom"],
+    "base_resp": [None, {"status_code": 0}, {"status_code": 1004, "status_msg": "boom"}],
     "citations": [None, ["https://x"]],
+    "search_results": [None, [], [{"url": "https://x", "title": "X"}]],
+    "prompt_filter_results": [None, [], [{"prompt_index": 0, "content_filter_results": {"hate": {}}}]],
     "service_tier": [None, "default", 7],
 }
 
@@ -97,9 +115,40 @@ def one_changed(fields: dict[str, list[Any]]) -> st.SearchStrategy[dict[str, Any
 def test_both_ways_to_read_a_body_are_the_same(
     message: dict[str, Any], choice: dict[str, Any], body: dict[str, Any], choices: int
 ) -> None:
+    check_both_ways(body_of(message, choice, body, choices))
+
+
+@pytest.mark.parametrize("name", MESSAGE_FIELDS)
+def test_both_ways_are_the_same_for_every_field_of_a_message(name: str) -> None:
+    for value in MESSAGE_FIELDS[name]:
+        check_both_ways(body_of({name: value}, {}, {}))
+
+
+@pytest.mark.parametrize("name", CHOICE_FIELDS)
+def test_both_ways_are_the_same_for_every_field_of_a_choice(name: str) -> None:
+    for value in CHOICE_FIELDS[name]:
+        check_both_ways(body_of({}, {name: value}, {}))
+
+
+@pytest.mark.parametrize("name", BODY_FIELDS)
+def test_both_ways_are_the_same_for_every_field_of_a_body(name: str) -> None:
+    for value in BODY_FIELDS[name]:
+        check_both_ways(body_of({}, {}, {name: value}))
+
+
+def test_every_field_of_a_body_is_compared() -> None:
+    assert MESSAGE_FIELDS.keys() == {*ChatMessage.__struct_fields__}
+    assert {*CHOICE_FIELDS, "message"} == {*ChatChoice.__struct_fields__}
+    assert {*BODY_FIELDS, "choices"} == {*ChatChunk.__struct_fields__}
+
+
+def body_of(message: dict[str, Any], choice: dict[str, Any], body: dict[str, Any], choices: int = 1) -> bytes:
     one = {"index": 0, "finish_reason": "stop", **choice, "message": {"role": "assistant", "content": "Hi.", **message}}
     other = {"index": 1, "message": {"content": "Ho."}, "finish_reason": "stop"}
-    data = json.dumps({**PLAIN, **body, "choices": [one, other][:choices]}).encode()
+    return json.dumps({**PLAIN, **body, "choices": [one, other][:choices]}).encode()
+
+
+def check_both_ways(data: bytes) -> None:
     client, target = WIRE.client, PROVIDERS["openai"].target("m")
     for request in (Request(messages=(user("hi"),)), Request(messages=(user("A long story. " * 1000),)), None):
         for to in (target, replace(target, quirks=Quirks(think_tags=True)), None):
@@ -130,6 +179,7 @@ def test_think_tags_are_read_in_the_long_way() -> None:
     assert (response.thinking, response.text) == ("Hm.", "Hi.")
 
 
+CITED = Text(text="Hi.", citations=(Citation(url="https://x", title="X", start=0, end=2),))
 REQUESTS = {
     "a text": Request(messages=(user("hi"),)),
     "a system prompt": Request(system="Be brief.", messages=(user("hi"),)),
@@ -143,6 +193,7 @@ REQUESTS = {
     "an empty answer": Request(messages=(user("hi"), assistant(""), user("hi"), assistant(""))),
     "an answer without parts": Request(messages=(user("hi"), assistant(), user("ho"))),
     "an answer of two parts": Request(messages=(user("hi"), assistant("ho", "ho"), user("hi"))),
+    "citations": Request(messages=(user("hi"), assistant(CITED), user("hi"))),
     "thinking": Request(messages=(user("hi"), assistant(Thinking(text="Hm."), "ho"), user("hi"))),
     "a system message": Request(messages=(system("Be brief."), user("hi"), system("Be kind."), user("ho"))),
     "extra of a part": Request(
@@ -218,6 +269,8 @@ RESPONSE_FIELDS: dict[str, Any] = {
         assistant(Thinking(text="Hm."), "Hi."),
         assistant(Text(text="Hi.", logprobs=(LOGPROB,))),
         assistant(Text(text="Hi.", extra={"openai_chat": {"refusal": True}})),
+        assistant(CITED),
+        Message(role="assistant", parts=(Text(text="Hi."),), extra={"openai_chat": {"a": 1}}),
     ],
     "other_choices": [(), (Choice(message=assistant("Ho."), finish=Finish(reason="stop")),)],
 }
@@ -229,6 +282,16 @@ def never_plain(_response: Response) -> None:
 
 @given(one_changed(RESPONSE_FIELDS))
 def test_both_ways_to_write_a_body_are_the_same(fields: dict[str, Any]) -> None:
+    check_both_ways_to_write(fields)
+
+
+@pytest.mark.parametrize("name", RESPONSE_FIELDS)
+def test_both_ways_to_write_are_the_same_for_every_value_of_a_field(name: str) -> None:
+    for value in RESPONSE_FIELDS[name]:
+        check_both_ways_to_write({name: value})
+
+
+def check_both_ways_to_write(fields: dict[str, Any]) -> None:
     response = replace(ANSWER, **fields)
     for request in (None, Request(), Request(tools=(Tool(name="x", extra={"openai_chat": {"type": "custom"}}),))):
         short = WIRE.server.encode_body(response, request)

@@ -70,7 +70,9 @@ def encode_plain_body(response: Response) -> JsonObject | None:
     """The body of a response with one text; None for any other response."""
     parts, finish = response.message.parts, response.finish
     part = parts[0] if len(parts) == 1 else None
-    if type(part) is not Text or part.extra or part.logprobs or finish.extra or response.other_choices:
+    if type(part) is not Text or part.extra or part.logprobs or part.citations:
+        return None
+    if finish.extra or response.other_choices:
         return None
     message = {"refusal": None, "role": "assistant", "content": part.text}
     word = encode_finish(finish, is_refused=False)
@@ -103,6 +105,7 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
         or message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details
         or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
         or choice.index or choice.error or chunk.error or chunk.object == "error"
+        or choice.content_filter_results or chunk.prompt_filter_results
         or chunk.citations or chunk.search_results or len(message.content) > MAX_RESPONSE
         or (target is not None and target.quirks.think_tags)
     ):  # fmt: skip
