@@ -7,9 +7,26 @@ import pytest
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest, Truncated, Unsupported
-from dragoman.events import PartDelta, PartStarted, Started
+from dragoman.events import PartDelta, PartStarted, Started, to_events
 from dragoman.targets.target import Capabilities, Target
-from dragoman.types import Audio, Document, Request, Text, ToolResult, user
+from dragoman.types import (
+    Audio,
+    Citation,
+    Document,
+    Finish,
+    JsonObject,
+    Notice,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    user,
+)
+from dragoman.wires.base import unsupported_parts
 
 HELLO = (user("hi"),)
 WRONG: list[tuple[str, str, dict[str, Any], str]] = [
@@ -77,6 +94,39 @@ def test_a_document_by_url_is_a_file_of_google() -> None:
 def test_a_dialect_has_a_place_for_text(name: str) -> None:
     assert wires.get(name).server.supports_part(Text(text="a"))
     assert not wires.get(name).server.supports_part(ToolResult(id="c", content="6"))
+
+
+MARK = "example.org"
+CITED = Text(text="Six.", citations=(Citation(url=f"https://{MARK}/tides", title="Tides", start=0, end=4),))
+NO_CITATIONS = {"ollama"}
+ALL_OPAQUE = {"native"}
+
+
+@pytest.mark.parametrize("name", wires.NAMES)
+@pytest.mark.parametrize("part", ["own", "foreign", "cited", "call", "both"])
+def test_an_answer_contains_a_part_or_has_a_notice_of_it(name: str, part: str) -> None:
+    data: JsonObject = {"type": "new", "mark": MARK}
+    own, foreign = Opaque(wire=name, data=data), Opaque(wire="elsewhere", data=data)
+    call = ToolCall(id="call_1", name="tide", arguments={"site": MARK})
+    parts: dict[str, tuple[Part, ...]] = {
+        "own": (own,),
+        "foreign": (foreign,),
+        "cited": (CITED,),
+        "call": (call,),
+        "both": (foreign, CITED),
+    }
+    dropped = [
+        *(["response part (opaque)"] if foreign in parts[part] and name not in ALL_OPAQUE else ()),
+        *(["citations"] if CITED in parts[part] and name in NO_CITATIONS else ()),
+    ]
+    wire = wires.get(name)
+    answer = Response(id="r1", model="m", message=assistant(*parts[part]), finish=Finish(reason="stop"))
+    notices = unsupported_parts(wire, answer.message.parts)
+    assert notices == tuple(Notice(kind="dropped", what=what, why=f"{name}: not supported") for what in dropped)
+    encoder = wire.server.stream_encoder(Request(stream=True))
+    stream = b"".join(encoder.feed(event) for event in to_events(answer))
+    for body in (wire.server.encode_body(answer, Request()).body, stream):
+        assert (MARK.encode() in body) == (len(dropped) < len(parts[part]))
 
 
 def test_a_native_stream_without_an_end_is_truncated() -> None:

@@ -21,8 +21,6 @@ from dragoman.errors import (
     Truncated,
 )
 from dragoman.http import Head
-from dragoman.types import Opaque, Text, ToolCall
-from dragoman.wires.base import unsupported_parts
 from tests.support.wires import laws
 from tests.support.wires.laws import Profile
 
@@ -103,15 +101,6 @@ def test_a_refusal_keeps_its_class(profile: Profile, error: DragomanError) -> No
     reply = profile.wire.server.encode_error(error)
     seen = profile.wire.client.decode_error(Head(status=reply.status, headers=reply.headers), reply.body)
     assert (type(seen), seen.retry_after) == (type(error), error.retry_after)
-
-
-@EVERY_WIRE
-def test_what_a_dialect_cannot_say_is_told(profile: Profile) -> None:
-    foreign = Opaque(wire="elsewhere", data={})
-    notices = unsupported_parts(
-        profile.wire, [Text(text="Hi"), Text(text=""), ToolCall(id="call_1", name="now"), foreign]
-    )
-    assert len(notices) == (0 if profile.name == "native" else 1)
 
 
 @EVERY_TAPE

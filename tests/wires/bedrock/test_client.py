@@ -579,7 +579,7 @@ def test_a_call_of_the_providers_own_tool_with_another_delta(delta: dict[str, An
         ("messageStop", {"stopReason": "end_turn"}),
         ("metadata", {}),
     )
-    block = {"toolUse": {**start["toolUse"], "input": {}}}
+    block: dict[str, Any] = {"toolUse": {**start["toolUse"], "input": {}}}
     assert answer.message.parts == (HostedCall(id="h", tool="run", extra={"bedrock": block}),)
 
 

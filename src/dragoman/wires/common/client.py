@@ -1,4 +1,4 @@
-"""The client half that all wires but native share.
+"""The client half that all wires share.
 
 A wire brings functions that encode requests and a `ResponseDecoder` that turns one response into events. `WireClient`
 makes a `ClientHalf` of them; `FramedStreamDecoder` feeds the frames of a stream to the decoder and handles errors.

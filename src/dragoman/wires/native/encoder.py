@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Opaque, Request, Tool
-from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import repair
 from dragoman.wires.common.http import post_request
@@ -25,8 +24,6 @@ from dragoman.wires.native.schema import MAX_STOPS, NAME
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    if request.raw or request.suffix is not None:
-        return encode_as_chat(request, target, encode_request)
     notes = NoticeCollector(NAME, strict=request.strict, carries_all=True)
     extra = body_extra(request, target, notes)
     body: JsonObject = {
