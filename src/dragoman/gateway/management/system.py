@@ -4,7 +4,6 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
@@ -92,6 +91,8 @@ def _kind(store: str) -> str:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(NAME)
     except PackageNotFoundError:
