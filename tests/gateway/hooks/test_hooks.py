@@ -165,7 +165,10 @@ def test_a_hook_is_for_some_keys_and_models() -> None:
     [
         ("", "hooks.x: use must be a hook such as redaction, moderation, webhook or module:Class, got None"),
         ('use = "redation"', "hooks.x: unknown hook 'redation'; did you mean 'redaction'?"),
-        ('use = "nowhere:X"', "nowhere:X cannot be imported"),
+        (
+            'use = "nowhere:X"',
+            "nowhere:X cannot be imported: No module named 'nowhere'; install its package, or start with",
+        ),
         ('use = "json:JSONDecoder"', "use must name a subclass of dragoman.gateway.hooks.base.Hook"),
         ('use = "redaction"\npatern = 1', "hooks.x: unknown setting 'patern'; did you mean 'patterns'?"),
         ('use = "redaction"\npatterns = ["mail"]', "hooks.x.patterns must be of email, iban, card"),

@@ -89,7 +89,9 @@ def _import(module: str, name: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SetupError(f"use: {module}:{name} cannot be imported: {error}") from error
+        is_unknown = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        hint = "; install its package, or start with its folder in PYTHONPATH" if is_unknown else ""
+        raise SetupError(f"use: {module}:{name} cannot be imported: {error}{hint}") from error
 
 
 def make_hooks(settings: Sequence[HookSettings], services: HookServices, /) -> tuple[BoundHook, ...]:
