@@ -3,6 +3,8 @@
 import ast
 import importlib
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -94,6 +96,13 @@ def test_parameters_can_be_written_by_keyword() -> None:
 
 def public_methods(kind: type) -> dict[str, Any]:
     return {name: value for name, value in vars(kind).items() if name[0] != "_" and inspect.isfunction(value)}
+
+
+@pytest.mark.parametrize("short", EXPORTED)
+def test_a_module_of_values_needs_no_import_of_its_own(short: str) -> None:
+    code = f"import dragoman; print(dragoman.{short}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == f"dragoman.{short}"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

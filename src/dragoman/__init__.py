@@ -402,10 +402,12 @@ _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names.
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
+    if name not in _MODULE_OF and name not in _LAZY:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _LAZY:
+        return import_module(f"dragoman.{name}")
     value = globals()[name] = getattr(import_module(f"dragoman.{_MODULE_OF[name]}"), name)
     return value
 
