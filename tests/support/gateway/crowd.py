@@ -72,6 +72,9 @@ class Counting:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
+                if head.startswith(b"GET "):  # for its list of models
+                    writer.write(_whole(404, {"error": {"message": "no such path"}}))
+                    continue
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
                 await self._answer(json.loads(await reader.readexactly(length)), reader, writer)
                 await writer.drain()

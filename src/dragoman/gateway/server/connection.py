@@ -119,7 +119,10 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        if not self._server.add(self):
+        if self._server.is_stopping:  # no request was read, so its client can send it elsewhere
+            self._server.add(self)
+            self._transport.close()
+        elif not self._server.add(self):
             self._refuse(Busy("too many connections are open; try again later", retry_after=1.0))
 
     def data_received(self, data: bytes) -> None:

@@ -67,7 +67,7 @@ class HttpServer:
     def add(self, connection: HttpConnection, /) -> bool:
         """Count a connection; False if there are too many."""
         self._connections.add(connection)
-        return len(self._connections) <= self.limits.max_requests + MAX_IDLE_CONNECTIONS and not self.is_stopping
+        return len(self._connections) <= self.limits.max_requests + MAX_IDLE_CONNECTIONS
 
     def remove(self, connection: HttpConnection, /) -> None:
         """A connection is closed."""
