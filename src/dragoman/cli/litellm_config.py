@@ -158,7 +158,8 @@ class Conversion:
                 f"{where} ({name}): api_version is not used: azure is /openai/v1, which needs none; "
                 'for the older paths, set like = "azure-deployments" and AZURE_OPENAI_API_VERSION'
             )
-        for param in sorted(CLOUD_VARIABLES.keys() & params.keys()):
+        used = {"aws_region_name"} if provider == "bedrock" else set[str]()
+        for param in sorted((CLOUD_VARIABLES.keys() & params.keys()) - used):
             self.variables.add(CLOUD_VARIABLES[param])
             self.differences.append(f"{where} ({name}): set the variable {CLOUD_VARIABLES[param]} instead of {param}")
         if others := sorted(set(params) - _USED_PARAMS - CLOUD_VARIABLES.keys()):
@@ -359,6 +360,8 @@ def _account_table(provider: str, params: Mapping[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     if base := params.get("api_base") or params.get("base_url"):
         table["base_url"] = _text(base)
+    elif provider == "bedrock" and (region := _text(params.get("aws_region_name"))):
+        table["base_url"] = f"https://bedrock-runtime.{region}.amazonaws.com"
     key = _text(params.get("api_key"))
     if key and ("base_url" in table or key not in [f"${{{name}}}" for name in PROVIDERS[provider].key_names]):
         table["api_key"] = key

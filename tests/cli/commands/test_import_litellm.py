@@ -84,7 +84,7 @@ def test_every_model_has_its_targets_and_their_own_keys(tmp_path: Path, capsys: 
     assert found["gpt-4o"] == ["azure/gpt-4o-eu", "azure-2/gpt-4o-ca", "openai/gpt-4o", "anthropic/claude-sonnet-4-5"]
     assert found["gpt-4"] == found["gpt-4o"]
     assert found["bare"] == ["openai/gpt-4o-mini"]
-    assert found["anthropic-claude-3"] == ["bedrock/anthropic.claude-3-sonnet"]
+    assert found["anthropic-claude-3"] == ["bedrock-2/anthropic.claude-3-sonnet"]
     keys = {
         name: (target.base_url.split("/")[2], target.api_key) for name in found for target in registry.targets(name)
     }
@@ -97,7 +97,7 @@ def test_every_model_has_its_targets_and_their_own_keys(tmp_path: Path, capsys: 
     assert (pool.order, pool.weights) == ("weighted", {"azure/gpt-4o-eu": 6, "azure-2/gpt-4o-ca": 12})
     assert [*registry.pools["claude"].fallbacks] == ["context_too_long"]
     assert "groq" in config.providers
-    own = ["AWS_REGION", "GROQ_API_KEY", "OPENAI_API_KEY"]
+    own = ["GROQ_API_KEY", "OPENAI_API_KEY"]
     assert report["variables"] == sorted(
         [*own, "AZURE_API_KEY_CA", "AZURE_API_KEY_EU", "OTHER_OPENAI_KEY", "REDIS_HOST"]
     )
@@ -116,7 +116,6 @@ def test_what_differs_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     expected = (
         "model_list[0] (gpt-4o): api_version is not used",
         "model_list[3] (claude): temperature",
-        "model_list[4] (anthropic/claude-3): set the variable AWS_REGION",
         "model_list[9] (odd): there is no provider",
         "model 'anthropic/claude-3' is called 'anthropic-claude-3'",
         "litellm_settings.drop_params",
@@ -161,6 +160,8 @@ model_list:
   - {model_name: opus, litellm_params: {model: vertex_ai/claude-opus-4-1, vertex_project: p, vertex_location: l}}
   - {model_name: draw, litellm_params: {model: openai/dall-e-3, api_key: os.environ/OPENAI_API_KEY},
      model_info: {mode: image_generation, input_cost_per_token: 0.1}}
+  - {model_name: haiku, litellm_params: {model: bedrock/claude-haiku, aws_region_name: us-west-2}}
+  - {model_name: haiku, litellm_params: {model: bedrock/claude-haiku, aws_region_name: os.environ/REGION}}
   - {model_name: "*", litellm_params: {model: "*"}}
 litellm_settings:
   cache: true
@@ -172,6 +173,8 @@ litellm_settings:
     report = json.loads(capsys.readouterr().out)
     text = output.read_text()
     assert 'opus = "vertex-anthropic/claude-opus-4-1"' in text
+    assert 'base_url = "https://bedrock-runtime.us-west-2.amazonaws.com"' in text
+    assert 'base_url = "https://bedrock-runtime.${REGION}.amazonaws.com"' in text
     assert 'store = "redis://:${CACHE_PASSWORD}@${CACHE_HOST}:6379/0"' in text
     assert report["variables"] == [
         "CACHE_HOST",
@@ -180,6 +183,7 @@ litellm_settings:
         "GOOGLE_CLOUD_LOCATION",
         "GOOGLE_CLOUD_PROJECT",
         "OPENAI_API_KEY",
+        "REGION",
     ]
     said = "\n".join(report["differences"])
     for part in (
