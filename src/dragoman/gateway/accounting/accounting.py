@@ -109,9 +109,8 @@ class Accounting:
         """Start a request: reserve the longest and most expensive response that its targets may give."""
         record = RequestRecord(self, self._row(context), context.request)
         key, targets = context.key, context.choice.targets
-        record.bodies = body_record(
-            context.runtime.config.bodies, None if key is None else key.id, context.wire, context.http.body
-        )
+        if (settings := context.runtime.config.bodies) is not None:
+            record.bodies = body_record(settings, None if key is None else key.id, context.wire, context.http.body)
         if key is not None and key.is_limited:
             record.admit(await self._admit(key, context))
             context.place = UNLIMITED  # the record gives it back

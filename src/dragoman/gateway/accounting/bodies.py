@@ -70,9 +70,9 @@ class BodyRecord:
         return redact(body[: self._settings.max_bytes].decode(errors="replace"))
 
 
-def body_record(settings: BodySettings | None, key: str | None, wire: Wire | None, body: bytes, /) -> BodyRecord | None:
-    """Where the bodies of a request are collected; None if they are not stored."""
-    if settings is None or (settings.keys and key not in settings.keys):
+def body_record(settings: BodySettings, key: str | None, wire: Wire | None, body: bytes, /) -> BodyRecord | None:
+    """Where the bodies of a request are collected; None if its key is not one of the settings."""
+    if settings.keys and key not in settings.keys:
         return None
     return BodyRecord(settings, wire, body)
 
