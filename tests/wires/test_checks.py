@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest, Truncated, Unsupported
@@ -26,7 +27,9 @@ from dragoman.types import (
     assistant,
     user,
 )
-from dragoman.wires.base import unsupported_parts
+from dragoman.wires.base import ServerHalf, unsupported_parts
+from dragoman.wires.ollama.generate import OllamaGenerateServer
+from dragoman.wires.openai_chat.completions import OpenAICompletionsServer
 
 HELLO = (user("hi"),)
 WRONG: list[tuple[str, str, dict[str, Any], str]] = [
@@ -127,6 +130,15 @@ def test_an_answer_contains_a_part_or_has_a_notice_of_it(name: str, part: str) -
     stream = b"".join(encoder.feed(event) for event in to_events(answer))
     for body in (wire.server.encode_body(answer, Request()).body, stream):
         assert (MARK.encode() in body) == (len(dropped) < len(parts[part]))
+
+
+@pytest.mark.parametrize("server", [OpenAICompletionsServer(), OllamaGenerateServer()])
+def test_an_answer_that_continues_a_text_has_a_notice_instead_of_citations(server: ServerHalf) -> None:
+    wire = next(wire for wire in map(wires.get, wires.NAMES) if type(server) in map(type, wire.other_servers))
+    notices = unsupported_parts(replace(wire, server=server), [CITED])
+    assert notices == (Notice(kind="dropped", what="citations", why=f"{wire.name}: not supported"),)
+    answer = Response(id="r1", model="m", message=assistant(CITED), finish=Finish(reason="stop"))
+    assert MARK.encode() not in server.encode_body(answer, Request(messages=HELLO)).body
 
 
 def test_a_native_stream_without_an_end_is_truncated() -> None:

@@ -132,6 +132,11 @@ class ServerHalf(Protocol):
         """The paths for generation."""
         ...
 
+    @property
+    def has_citations(self) -> bool:
+        """Whether responses can contain citations; otherwise they are dropped."""
+        ...
+
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model name and the request."""
         ...
@@ -329,8 +334,6 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the gateway replaces the ids of tool calls with its own."""
     add_durations: Callable[[Finish, float, float], Finish] | None = None
     """Adds to the end of an answer how long all of it took, and its start, in seconds; None if responses do not say."""
-    has_citations: bool = True
-    """Whether answers can have citations."""
     empty_request_loads_model: bool = False
     """Whether a request without messages only asks the server to load the model."""
 
@@ -344,7 +347,7 @@ def unsupported_parts(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...
     """
     parts = tuple(parts)
     unsupported = [part for part in parts if not wire.server.supports_part(part)]
-    is_uncited = not wire.has_citations and any(isinstance(part, Text) and part.citations for part in parts)
+    is_uncited = not wire.server.has_citations and any(isinstance(part, Text) and part.citations for part in parts)
     if not unsupported and not is_uncited:
         return ()
     notes = NoticeCollector(wire.name)

@@ -53,6 +53,7 @@ BOUNDS = (
 class AnthropicServer:
     """Serves `/v1/messages`, also under the paths of Azure and Vertex AI."""
 
+    has_citations = True
     routes: tuple[Route, ...] = (
         Route(method="POST", path="/v1/messages"),
         Route(method="POST", path="/anthropic/v1/messages"),

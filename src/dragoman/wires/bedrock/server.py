@@ -43,6 +43,7 @@ _NO_NAME = Request().schema_name
 class ConverseServer:
     """Serves `/model/{model}/converse` and `/model/{model}/converse-stream`."""
 
+    has_citations = True
     routes = (
         Route(method="POST", path="/model/{model}/converse"),
         Route(method="POST", path="/model/{model}/converse-stream"),

@@ -95,6 +95,7 @@ BOUNDS = (
 class GeminiServer:
     """Serves `generateContent` and `streamGenerateContent`."""
 
+    has_citations = True
     # The official Python package asks for v1 if its base URL is not Google's (2.25, 2026-11).
     routes = tuple(
         Route(method="POST", path=f"{prefix}/models/{{model}}:{method}")

@@ -52,6 +52,7 @@ _EFFORTS = frozenset(get_args(Effort))
 class InteractionsServer:
     """Serves `POST /v1beta/interactions`."""
 
+    has_citations = True
     routes = tuple(Route(method="POST", path=f"{prefix}/interactions") for prefix in PREFIXES)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:

@@ -27,6 +27,7 @@ _GATEWAY_FIELDS = ("conversation_id", "tier")
 class NativeServer:
     """Serves the native chat completions."""
 
+    has_citations = True
     routes = (Route(method="POST", path=f"{PATH}/chat/completions"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:

@@ -29,7 +29,6 @@ WIRE = Wire(
     other_servers=(OllamaGenerateServer(),),
     empty_request_loads_model=True,
     add_durations=add_durations,
-    has_citations=False,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

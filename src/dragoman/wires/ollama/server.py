@@ -33,6 +33,7 @@ def _message_field(message: JsonObject) -> JsonObject:
 class OllamaServer:
     """Serves `/api/chat`."""
 
+    has_citations = False
     routes = (Route(method="POST", path="/api/chat"),)
     _content_fields = staticmethod(_message_field)
 

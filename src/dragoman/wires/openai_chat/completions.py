@@ -90,6 +90,7 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
 class OpenAICompletionsServer(OpenAIChatServer):
     """Serves `/completions`."""
 
+    has_citations = False
     routes = (
         Route(method="POST", path="/v1/completions"),
         Route(method="POST", path="/openai/v1/completions"),

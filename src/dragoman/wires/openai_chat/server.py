@@ -133,6 +133,7 @@ PLACE_PATHS = tuple(
 class OpenAIChatServer:
     """The server half of Chat Completions."""
 
+    has_citations = True
     routes = (
         Route(method="POST", path="/v1/chat/completions"),
         Route(method="POST", path="/openai/v1/chat/completions"),

@@ -105,6 +105,7 @@ BOUNDS = (
 class OpenAIResponsesServer:
     """The server half of the Responses API."""
 
+    has_citations = True
     routes = tuple(
         Route(method="POST", path=path) for path in ("/v1/responses", "/openai/v1/responses", "/openai/responses")
     )
