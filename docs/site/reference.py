@@ -1,4 +1,4 @@
-"""Makes the pages of the reference from the code: names, errors, settings, commands, metrics, providers.
+"""Makes the pages of the reference from the code: names, errors, settings, commands, metrics, routes, providers.
 
 Nothing here is written by hand, so it cannot be wrong about a name, a default or a type. A page is Markdown; `build.py`
 puts it next to the pages of `docs/`.
@@ -18,13 +18,18 @@ import dragoman
 from dragoman.cli.parser import COMMANDS, parser_of
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.failover import ChainOptions
+from dragoman.gateway.app import App, Endpoint
 from dragoman.gateway.auth.api_keys import Key
-from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.config import GatewaySettings, decode_config
+from dragoman.gateway.management.api import OPERATIONS
+from dragoman.gateway.management.operations import PREFIX
 from dragoman.gateway.observability.metrics import Metrics
+from dragoman.gateway.runtime import Runtime
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.provider import Provider
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Quirks
+from dragoman.wires.common.server_endpoints import Route
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "Calls": ("dragoman.api", "dragoman.models", "dragoman.registry", "dragoman.engine.explanation"),
@@ -47,6 +52,7 @@ def pages() -> dict[str, str]:
         "settings": _settings(),
         "commands": _commands(),
         "metrics": _metrics(),
+        "http-api": _http_api(),
         **{f"providers/{name}": _provider(record) for name, record in sorted(PROVIDERS.items())},
         "providers/index": _providers(),
     }
@@ -304,6 +310,118 @@ def _metrics() -> str:
     rows = ((f"`{family.name}`", family.kind, family.help) for family in Metrics().families)
     lines = ["# Metrics", "", "What `GET /metrics` of a gateway has, in the text format of Prometheus.", ""]
     return "\n".join([*lines, *_table(("metric", "kind", ""), rows)])
+
+
+# Routes ---------------------------------------------------------------------------------------------------------------
+
+DIALECTS = {
+    "openai_chat": "OpenAI Chat Completions, and APIs next to it",
+    "openai_responses": "OpenAI Responses",
+    "anthropic": "Anthropic Messages",
+    "google": "Google Gemini",
+    "google_interactions": "Google Interactions",
+    "bedrock": "Amazon Bedrock Converse",
+    "ollama": "Ollama",
+    "native": "The native dialect",
+}
+"""The heading of each wire. A wire without an entry fails the build."""
+
+PURPOSES: tuple[tuple[str, str, str], ...] = (
+    (r"POST .*(count_tokens|countTokens|count-tokens|count-tokens:rawPredict|input_tokens)", "count tokens", "gateway"),
+    (r"POST .*(/embed|/embeddings|:embedContent|:batchEmbedContents|:predict)", "embed texts", "gateway"),
+    (r"POST .*/rerank", "rank documents", "gateway"),
+    (r"POST .*/files", "upload a file", "files"),
+    (r"GET .*/files", "list files", "files"),
+    (r"GET .*/files/{id}", "describe a file", "files"),
+    (r"GET .*/files/{id}/content", "read a file", "files"),
+    (r"DELETE .*/files/{id}", "delete a file", "files"),
+    (r"POST .*/batches", "create a batch", "batches"),
+    (r"GET .*/batches", "list batches", "batches"),
+    (r"GET .*/batches/{id}", "describe a batch", "batches"),
+    (r"POST .*/batches/{id}/cancel", "cancel a batch", "batches"),
+    (r"GET .*/batches/{id}/results", "read the results of a batch", "batches"),
+    (r"DELETE .*/batches/{id}", "delete a batch", "batches"),
+    (r"GET .*/chat/completions", "list stored answers", "gateway"),
+    (r"GET .*/(chat/completions|responses|interactions)/{id}", "read a stored answer", "gateway"),
+    (r"POST .*/chat/completions/{id}", "change the metadata of a stored answer", "gateway"),
+    (r"DELETE .*/(chat/completions|responses|interactions)/{id}", "delete a stored answer", "gateway"),
+    (r"GET .*/{id}/(messages|input_items)", "list the input of a stored answer", "gateway"),
+    (r"POST .*/responses/compact", "compact a conversation", "conversations"),
+    (r"POST .*/(responses|interactions)/{id}/cancel", "cancel an answer in the background", "conversations"),
+    (r"POST .*/conversations", "create a conversation", "conversations"),
+    (r"GET .*/conversations/{id}", "describe a conversation", "conversations"),
+    (r"POST .*/conversations/{id}", "change the metadata of a conversation", "conversations"),
+    (r"DELETE .*/conversations/{id}", "delete a conversation", "conversations"),
+    (r"GET .*/conversations/{id}/items", "list the items of a conversation", "conversations"),
+    (r"POST .*/conversations/{id}/items", "add items to a conversation", "conversations"),
+    (r"GET .*/items/{item}", "read an item", "conversations"),
+    (r"DELETE .*/items/{item}", "delete an item", "conversations"),
+    (r"GET .*(/models|/tags)", "list models", "gateway"),
+    (r"GET .*/models/{model}|POST /api/show", "describe a model", "gateway"),
+    (r"GET /api/version", "the version of Ollama that the gateway stands for", "gateway"),
+    (r"GET /api/ps", "an empty list of running models", "gateway"),
+    (r"GET /native/openapi.json", "the schema of the native dialect", "native"),
+    (r"GET /native/docs", "the native dialect as a page", "native"),
+    (r"[A-Z]+ (/providers/|/v1/(images|audio|moderations|fine_tuning)).*", "pass on to a provider", "gateway"),
+    (r"GET /health/live", "whether the process runs", "operating"),
+    (r"GET /health/ready", "whether it takes requests", "operating"),
+    (r"GET /health", "the health of the targets", "operating"),
+    (r"GET /metrics", "metrics for Prometheus", "operating"),
+    (r"GET /", "the dashboard", "dashboard"),
+    (r"GET /dashboard/.*", "a file of the dashboard", "dashboard"),
+    (r"GET .*/openapi.json", "the schema of the admin API", "admin-api"),
+)
+"""Pattern of a route, its purpose, and the page that explains it. A route without an entry fails the build."""
+
+
+def _http_api() -> str:
+    chapters: dict[str, dict[tuple[str, str, str, str], list[str]]] = {}
+    for route, endpoint in App(Runtime(decode_config("", {}), {})).table():
+        purpose, page = _purpose(route, endpoint)
+        key = "no" if endpoint.is_public else "yes"
+        chapter = chapters.setdefault(_chapter(route, endpoint), {})
+        chapter.setdefault((route.path, purpose, page, key), []).append(route.method)
+    lines = [
+        "# HTTP API",
+        "",
+        "Every route of a gateway. The requests and answers of a dialect are those of its provider; "
+        "[differences](../docs/differences.md) lists the exceptions. *Key* says whether the route needs an API key if "
+        "the gateway has keys. If two dialects have the same path, the headers of the client decide.",
+        "",
+    ]
+    for chapter in sorted(chapters, key=_ORDER.index):
+        rows = (
+            (" ".join(f"`{method}`" for method in methods), f"`{path}`", purpose, f"[{page}](../docs/{page}.md)", key)
+            for (path, purpose, page, key), methods in chapters[chapter].items()
+        )
+        lines += [f"## {chapter}", "", *_table(("method", "path", "purpose", "page", "key"), rows)]
+    return "\n".join(lines)
+
+
+_PASSED, _GATEWAY, _ADMIN = "Other paths of a provider", "The gateway itself", "Admin API"
+_ORDER = [*DIALECTS.values(), _PASSED, _GATEWAY, _ADMIN]
+
+
+def _chapter(route: Route, endpoint: Endpoint) -> str:
+    if route.path.startswith(PREFIX):
+        return _ADMIN
+    if endpoint.wire is None:
+        return _GATEWAY
+    return _PASSED if _purpose(route, endpoint)[0] == "pass on to a provider" else DIALECTS[endpoint.wire.name]
+
+
+def _purpose(route: Route, endpoint: Endpoint) -> tuple[str, str]:
+    """What a route is for, and the page that explains it."""
+    for operation in OPERATIONS:
+        if (route.method, route.path) == (operation.method, PREFIX + operation.path):
+            return operation.summary.rstrip("."), "admin-api"
+    line = f"{route.method} {route.path}"
+    for pattern, purpose, page in PURPOSES:
+        if re.fullmatch(pattern, line):
+            return purpose, page
+    if endpoint.wire is None or route not in endpoint.wire.server.routes:
+        raise LookupError(f"{line} has no purpose; add it to PURPOSES in {__file__}")
+    return "generate an answer", "native" if endpoint.wire.name == "native" else "gateway"
 
 
 # Providers ------------------------------------------------------------------------------------------------------------

@@ -106,9 +106,10 @@ class App:
         """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
         self._bodies = BodyBudget()
-        self._routes: Routes[Endpoint] = Routes(self._table())
+        self._routes: Routes[Endpoint] = Routes(self.table())
 
-    def _table(self) -> Iterator[tuple[Route, Endpoint]]:
+    def table(self) -> Iterator[tuple[Route, Endpoint]]:
+        """Every route of the gateway, with what answers it."""
         for wire in map(wires.get, wires.NAMES):
             for half in (wire.server, *wire.other_servers):
                 socket = wire.socket if half is wire.server else None
