@@ -109,9 +109,13 @@ def _model(parser: ArgumentParser) -> None:
 def _call_options(parser: ArgumentParser) -> None:
     parser.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
     parser.add_argument("--schema", metavar="FILE", help="JSON Schema that the answer must match")
-    parser.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
-    parser.add_argument("--max-tokens", type=_count, metavar="N", help="limit of output tokens")
-    parser.add_argument("--reasoning", choices=EFFORTS, help="reasoning effort")
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="sampling temperature (default: that of the provider)"
+    )
+    parser.add_argument(
+        "--max-tokens", type=_count, metavar="N", help="limit of output tokens (default: that of the model)"
+    )
+    parser.add_argument("--reasoning", choices=EFFORTS, help="reasoning effort (default: that of the model)")
     parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="limit for one answer (default: 600)")
 
 

@@ -46,6 +46,22 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     assert "LLM_BOX must be scheme" in wrong[0]
     assert wrong[2].endswith("dragoman.toml: invalid config:")
     assert "\n       - aliases.fast: aliases form a cycle" in done.out
+    for fix in ("unset it", "correct the file or its path", "export GROQ_API_KEY=…", "set DRAGOMAN_MODEL to a spec"):
+        assert fix in done.out
+
+
+def test_without_config_it_checks_the_file_that_serve_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DRAGOMAN_CONFIG", raising=False)
+    file = tmp_path / "dragoman.toml"
+    file.write_text('[aliases]\nhouse = "demo/any"\n', encoding="utf-8")
+    main(["doctor"])
+    assert "ok     dragoman.toml: 1 aliases" in capsys.readouterr().out
+    file.write_text('[keys.alice]\nhash = "${DRAGOMAN_NO_SUCH_VARIABLE}"\n', encoding="utf-8")
+    assert main(["doctor"]) == 1
+    assert "DRAGOMAN_NO_SUCH_VARIABLE" in capsys.readouterr().out
 
 
 def test_json_has_the_status_of_each_check() -> None:

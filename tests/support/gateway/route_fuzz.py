@@ -123,7 +123,7 @@ class RouteFuzzer:
 
     def __init__(self, *, seed: int = 1, recorded: bool = False) -> None:
         self.app: App = app_of(CONFIG)
-        self.routes = list(self.app.table())  # pyright: ignore[reportPrivateUsage]
+        self.routes = list(self.app.table())
         self._seed = seed
         self._recorded = recorded
 

@@ -17,8 +17,8 @@ from dragoman.cli.commands.models import list_all, ready_providers
 from dragoman.cli.defaults import default_spec, key_variable, read_tables
 from dragoman.cli.parser import config_path
 from dragoman.engine.effects import Sign
-from dragoman.errors import DragomanError, SetupError
-from dragoman.http import HttpRequest
+from dragoman.errors import AuthFailed, DragomanError, SetupError
+from dragoman.http import HttpRequest, redact_url
 from dragoman.io.cloud_sources import CLOUDS, Cloud
 from dragoman.registry import Registry
 from dragoman.targets.provider import clean_key
@@ -36,6 +36,7 @@ EXTRAS = {
     "ray": ("ray", "dragoman batch --ray"),
 }
 _CA_FILE = "SSL_CERT_FILE"
+_REINSTALL = "pip install --force-reinstall dragoman"
 _STYLES = {"ok": "green", "hint": "yellow", "wrong": "red"}
 
 
@@ -97,23 +98,31 @@ def _is_installed(module: str) -> bool:
 
 def _variables() -> Iterator[CheckResult]:
     for name, error in Registry(env={}).load_env(os.environ).items():
-        yield CheckResult("wrong", f"provider {name}: {error}")
+        yield CheckResult("wrong", f"provider {name}: {error}", "correct the variable, or unset it")
     path = os.environ.get(_CA_FILE)
     if path and not Path(path).is_file():
         yield CheckResult("wrong", f"{_CA_FILE}: no such file: {path}", "set it to a PEM file, or unset it")
 
 
 def _config(arguments: Namespace, registry: Registry) -> Iterator[CheckResult]:
+    from dragoman.gateway.config import FILE
+
     path = config_path(arguments)
-    if path is None:
+    is_default = path is None and Path(FILE).exists()
+    if path is None and not is_default:
         yield CheckResult("ok", "no config file: built-in providers and the environment")
         return
+    path = path or FILE
     try:
         registry.load_tables(read_tables(path, registry.env))
     except (SetupError, OSError) as error:
-        yield CheckResult("wrong", terminal.describe_error(error))
+        yield CheckResult("wrong", terminal.describe_error(error), "correct the file or its path")
         return
-    yield CheckResult("ok", f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers")
+    yield CheckResult(
+        "ok",
+        f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers",
+        f"dragoman chat and batch read it with --config {path}" if is_default else None,
+    )
 
 
 def _keys(registry: Registry) -> Iterator[CheckResult]:
@@ -126,7 +135,7 @@ def _keys(registry: Registry) -> Iterator[CheckResult]:
                 clean_key(registry.env[variable], variable)
                 yield CheckResult("ok", f"{name}: {variable} is set")
             except SetupError as error:
-                yield CheckResult("wrong", str(error), "set it again")
+                yield CheckResult("wrong", str(error), f"export {variable}=… with the key of {name}")
         elif record.api_key or record.credential is not None:
             has_key = True
             yield CheckResult("ok", f"{name}: the config has its key")
@@ -202,19 +211,29 @@ def _default(registry: Registry) -> Iterator[CheckResult]:
     keyless = [target for target in targets if target.lacks_key]
     if len(keyless) == len(targets):
         names = " or ".join(keyless[0].key_names)
-        yield CheckResult("wrong", f"default model {spec}: no key", f"set {names}")
+        yield CheckResult("wrong", f"default model {spec}: no key", f"set {names}, or DRAGOMAN_MODEL to another model")
     else:
         yield CheckResult("ok", f"default model: {spec}")
     try:
         registry.model("demo/any").generate("hello")
     except DragomanError as error:
-        yield CheckResult("wrong", f"the demo provider failed: {terminal.describe_error(error)}")
+        yield CheckResult("wrong", f"the demo provider failed: {terminal.describe_error(error)}", _REINSTALL)
 
 
 def _online(registry: Registry) -> Iterator[CheckResult]:
     names = ready_providers(registry)
     for name, models in zip(names, list_all(registry, names), strict=True):
         if isinstance(models, Exception):
-            yield CheckResult("wrong", f"{name}: {terminal.describe_error(models)}")
+            yield CheckResult(
+                "wrong", f"{name}: {terminal.describe_error(models)}", _online_fix(name, models, registry)
+            )
         else:
             yield CheckResult("ok", f"{name}: {terminal.plural(len(models), 'model')}")
+
+
+def _online_fix(name: str, error: Exception, registry: Registry) -> str:
+    """What to do if a provider does not list its models."""
+    record = registry.provider(name)
+    if isinstance(error, AuthFailed):
+        return f"replace the key in {key_variable(record, registry) or 'the config'}"
+    return f"check the network, and the base URL {redact_url(record.base_url)}"
