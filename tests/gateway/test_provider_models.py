@@ -82,7 +82,7 @@ async def ids(admin: Admin, path: str = "/v1/models", key: str | None = None) ->
     return [item.get("id") or item["name"].removeprefix("models/") for item in items]
 
 
-def test_every_list_has_what_can_be_asked_for(pair: tuple[Provider, Provider]) -> None:
+def test_every_model_list_has_all_models_that_clients_can_call(pair: tuple[Provider, Provider]) -> None:
     async def main() -> None:
         names = '[tiers.simple]\nmodels = ["one/alpha"]\n[aliases]\nfast = "two/gamma"\n'
         async with running(config(pair, names)) as admin:

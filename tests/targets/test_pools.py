@@ -34,7 +34,7 @@ def test_a_pool_of_keys_takes_the_name_of_its_provider_and_any_model() -> None:
     ]
 
 
-def test_a_pool_of_targets_is_no_provider() -> None:
+def test_a_pool_of_targets_is_not_a_provider() -> None:
     registry = Registry(env={})
     registry.add_pool("gpt", targets=["groq/x"])
     with pytest.raises(SetupError, match="unknown provider 'gpt'"):

@@ -222,7 +222,7 @@ def test_the_state_of_a_job_is_read(spec: str, body: Any, job: ProviderJob) -> N
 
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"id": 3}', b"x"])
-def test_what_is_not_a_job_is_malformed(spec: str, body: bytes) -> None:
+def test_a_body_that_is_not_a_job_is_malformed(spec: str, body: bytes) -> None:
     with pytest.raises(Malformed):
         batches_at(spec)[0].decode_job(body)
 

@@ -146,7 +146,7 @@ def test_a_longer_time_does_not_follow_a_shorter_one() -> None:
     assert "1h became 5m" in notices(request, CLAUDE)[0]
 
 
-def test_a_time_that_there_is_not_becomes_the_next_longer_one() -> None:
+def test_an_unsupported_ttl_becomes_the_next_longer_one() -> None:
     request = ask("a", CachePoint(ttl=60), "b", CachePoint(ttl=7200))
     assert "60 s became 5m: there are 5m and 1h" in notices(request, CLAUDE)[0]
 

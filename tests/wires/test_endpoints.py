@@ -495,12 +495,12 @@ def test_rankings_are_read_the_best_first(body: Any, tokens: int | None) -> None
     "body",
     [{}, [], {"results": []}, {"results": [{"index": 0}]}, {"results": [{"index": -1, "score": 1}]}, {"results": [3]}],
 )
-def test_what_is_no_ranking_is_malformed(body: Any) -> None:
+def test_a_body_that_is_not_a_ranking_is_malformed(body: Any) -> None:
     with pytest.raises(Malformed):
         wires.get("openai_chat").endpoints.decode_rerank(json.dumps(body).encode())
 
 
-def test_vectors_of_bytes_are_asked_for_and_read() -> None:
+def test_vectors_of_bytes_are_requested_and_decoded() -> None:
     endpoints, target = wires.get("openai_chat").endpoints, at("perplexity", "pplx-embed")
     http = endpoints.encode_embeddings(["a"], 2, target)
     assert http.url == "https://api.perplexity.ai/v1/embeddings"
@@ -512,7 +512,7 @@ def bedrock(model: str, **facts: Any) -> Target:
     return Target(provider="bedrock", model=model, wire="bedrock", base_url="https://bedrock", **facts)
 
 
-def test_embeddings_are_asked_of_bedrock() -> None:
+def test_embeddings_are_requested_from_bedrock() -> None:
     endpoints = wires.get("bedrock").endpoints
     titan = bedrock("amazon.titan-embed-text-v2:0")
     http = endpoints.encode_embeddings(["a"], 256, titan)

@@ -519,7 +519,7 @@ def test_calls_and_results_of_another_wire_are_texts_in_the_history(wire: str, n
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai_responses", "google_interactions", "bedrock"])
-def test_what_the_gateway_wrote_for_a_client_is_no_block_of_the_provider(wire: str) -> None:
+def test_a_block_that_the_gateway_wrote_is_not_taken_for_one_of_the_provider(wire: str) -> None:
     server, client = wires.get(wire).server, wires.get(wire).client
     seen = fold(client.decode_body(server.encode_body(answer(*SEARCHED, CITED), Request()).body))
     request = Request(messages=(user("?"), seen.message, user("!")))
@@ -742,7 +742,7 @@ def test_is_optional_must_be_a_flag() -> None:
         WebSearch(fallback={"a": 1})
 
 
-def test_a_citation_that_the_gateway_wrote_is_none_of_anthropic() -> None:
+def test_a_citation_that_the_gateway_wrote_is_not_taken_for_one_of_anthropic() -> None:
     path, body = CLIENTS["anthropic"]
     own = {
         "type": "web_search_result_location",

@@ -20,7 +20,7 @@ CONNECT_TIMEOUT = 10.0
 def call_gateway(
     arguments: Namespace, method: str, path: str, body: bytes = b"", /, *, max_answer: int = 1 << 20
 ) -> HttpResponse:
-    """Call the gateway of `--gateway` with the key in DRAGOMAN_KEY; an answer that is no success is an error."""
+    """Call the gateway of `--gateway` with the key in DRAGOMAN_KEY; an answer with an error status raises."""
     base = arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY") or "http://127.0.0.1:8080"
     origin, prefix = split_base_url(base)
     key = clean_key(os.environ.get("DRAGOMAN_KEY", ""), "DRAGOMAN_KEY")

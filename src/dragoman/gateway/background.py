@@ -1,9 +1,9 @@
 """Responses that run in the background: clients fetch, follow or cancel them while they run.
 
 A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
-snapshot for the other workers and for the time after a failure, a mark if another worker was asked to cancel it, and
-its events if a client of another worker follows it (`shared_events.py`). A snapshot of a running response expires soon
-and is renewed, so a response whose worker died is not shown as running.
+snapshot for the other workers and for the time after a failure, a mark if a client cancels it through another worker,
+and its events if a client of another worker follows it (`shared_events.py`). A snapshot of a running response expires
+soon and is renewed, so a response whose worker died is not shown as running.
 
 A response goes on even if nobody reads it, so what it holds is limited: the bytes of its events, the bytes of all
 responses of the worker, and the number of responses of a key.
@@ -276,7 +276,7 @@ async def _end(running: RunningResponse) -> None:
 
 
 async def _renew(running: RunningResponse, store: Store) -> None:
-    """Renew the snapshot, and end the response if another worker was asked to cancel it."""
+    """Renew the snapshot, and end the response if a client cancelled it through another worker."""
     if not store.is_shared:
         return
     owner, id = running.key

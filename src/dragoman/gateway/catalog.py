@@ -128,7 +128,7 @@ class Catalog:
             choices = ", ".join(f"{provider}/{name}" for provider in providers)
             raise ModelNotFound(f"model must name its provider, got {name!r}; use one of {choices}", fail_over=False)
         maker = maker_of(name)
-        if not providers and maker in self._providers and maker not in lists:  # it cannot be asked for its list
+        if not providers and maker in self._providers and maker not in lists:  # it did not answer with a list
             providers = [maker]
         return f"{providers[0]}/{name}" if providers else name
 

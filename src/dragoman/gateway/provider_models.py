@@ -1,8 +1,8 @@
 """The models that providers list themselves: for model lists, and for bare names of models.
 
-A provider is asked when its list is first needed. After that the list is cached: an old one is used while a new one is
-fetched in the background. A provider that cannot be asked has no list, and is asked again after a minute. Nobody waits
-longer than `FIRST_WAIT` seconds, and the health of targets is not affected.
+The gateway calls a provider when its list is first needed. After that the list is cached: an old one is used while a
+new one is fetched in the background. A provider that does not answer has no list, and is called again after a minute.
+Nobody waits longer than `FIRST_WAIT` seconds, and the health of targets is not affected.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger("dragoman.gateway")
 FRESH = 600.0
 """Seconds until a list is fetched again."""
 RETRY = 60.0
-"""Seconds until a provider that failed is asked again."""
+"""Seconds until a provider that failed is called again."""
 FIRST_WAIT = 3.0
 """Seconds to wait for lists that are not there yet."""
 MAX_MODELS = 5000
@@ -45,7 +45,7 @@ class ModelList(msgspec.Struct, frozen=True):
     due: float
     """When it is fetched again."""
     models: tuple[ModelInfo, ...] | None = None
-    """None if the provider could not be asked."""
+    """None if the provider did not answer."""
     ids: frozenset[str] = frozenset()
 
 

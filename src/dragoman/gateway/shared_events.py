@@ -59,7 +59,7 @@ class EventWriter:
         self._lock = asyncio.Lock()
 
     async def write(self, frames: Sequence[bytes], /, *, is_last: bool = False) -> None:
-        """Write the events that are not in the store yet, if another worker has asked for them."""
+        """Write the events that are not in the store yet, if another worker requested them."""
         # A piece that is half written would get another end at the next try; so nobody cancels it.
         await asyncio.shield(self._write(frames, is_last=is_last))
 

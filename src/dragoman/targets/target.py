@@ -195,9 +195,9 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     reasoning_replay_fields: tuple[str, ...] | None = None
     """The fields in which earlier thinking is sent back; None is the field in which it came."""
     caching: Literal["blocks", "points", "key", "breakpoints", "contents"] | None = None
-    """How the target is told what to cache: `cache_control` of blocks, `cachePoint` between blocks, `prompt_cache_key`,
-    this and `prompt_cache_breakpoint` of parts, or `cachedContents` that are made before. None is the wire's own form,
-    or none if the provider decides."""
+    """How a request marks what the target caches: `cache_control` of blocks, `cachePoint` between blocks,
+    `prompt_cache_key`, this and `prompt_cache_breakpoint` of parts, or `cachedContents` that are made before. None is
+    the wire's own form, or none if the provider decides."""
     long_cache: str | None = None
     """The longer time that a `prompt_cache_breakpoint` can have, such as "12h"; None if there is one time only."""
     calls_need_reasoning: bool = False

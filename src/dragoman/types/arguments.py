@@ -55,7 +55,7 @@ MALFORMED = "malformed_arguments"
 def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
     """The arguments of a call in a history, and their text if it differs from ours.
 
-    Malformed arguments are kept as text, so that the model sees its own mistake again. Too many are refused.
+    Malformed arguments stay text, so that the model sees its own mistake. Arguments that exceed a limit are refused.
 
     >>> parse_history_arguments('{"a": 1}'), parse_history_arguments("{a")
     (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))

@@ -111,7 +111,7 @@ def test_settings_are_taken_over(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (master.id, master.is_admin) == ("master", True)
 
 
-def test_what_differs_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_difference_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, differences, _ = convert(tmp_path, CONFIG, capsys)
     expected = (
         "model_list[0] (gpt-4o): api_version is not used",
@@ -150,7 +150,7 @@ def test_another_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert not (tmp_path / "out.toml").exists()
 
 
-def test_facts_about_models_and_the_cache_are_taken_over_or_said(
+def test_model_facts_and_cache_settings_are_imported_or_listed_as_different(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = """

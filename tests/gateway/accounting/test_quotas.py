@@ -550,7 +550,7 @@ def test_a_key_with_concurrent_requests_only_has_its_place_from_the_start(opened
     run(opened, work)
 
 
-def test_there_is_no_place_while_the_store_is_down() -> None:
+def test_no_place_is_granted_while_the_store_is_down() -> None:
     async def work() -> None:
         store = Broken()
         open_limits, closed = Quotas(store), Quotas(store, rates="closed")

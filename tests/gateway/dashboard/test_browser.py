@@ -634,7 +634,7 @@ def test_each_role_sees_what_it_may(page: Browser, scene: Scene) -> None:
 # How it is made -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_asked_for_outside_and_nothing_fails(page: Browser, scene: Scene) -> None:
+def test_the_page_requests_nothing_from_other_hosts_and_nothing_fails(page: Browser, scene: Scene) -> None:
     for name in VIEWS:
         view(page, name)
         page.settle()

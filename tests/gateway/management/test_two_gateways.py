@@ -137,7 +137,7 @@ def test_a_change_under_load_drops_nothing(gateways: tuple[Gateway, Gateway]) ->
     assert {f"load{number}" for number in range(8)} <= names
 
 
-def test_changes_made_at_once_are_all_kept_and_noted(gateways: tuple[Gateway, Gateway]) -> None:
+def test_concurrent_changes_are_all_stored_and_audited(gateways: tuple[Gateway, Gateway]) -> None:
     async def make(number: int) -> None:
         await asyncio.to_thread(do, gateways[number % 2], "POST", "teams", {"name": f"at-once-{number}"})
 

@@ -113,7 +113,7 @@ def test_a_body_in_chunks_with_trailers(live: Live) -> None:
     assert live.ask(head + pieces + b"0\r\nauthorization: Bearer x\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_client_that_waits_for_it_is_told_to_send_its_body(live: Live) -> None:
+def test_a_client_that_expects_100_continue_gets_it(live: Live) -> None:
     head, _, body = LAST.partition(b"\r\n\r\n")
     with live.connect() as client:
         client.sendall(head + b"\r\nexpect: 100-continue\r\n\r\n")
@@ -167,7 +167,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG)
-def test_what_is_not_http_is_a_400_and_closes_the_connection(live: Live, data: bytes) -> None:
+def test_invalid_http_is_a_400_and_closes_the_connection(live: Live, data: bytes) -> None:
     answer = live.ask(data)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"invalid_request_error" in answer

@@ -347,7 +347,7 @@ def test_leading_system_messages_are_folded_and_later_ones_stay_in_their_place()
     assert notes.notices == (Notice(kind="changed", what="system message after the first turn", why=why),)
 
 
-def test_what_is_no_text_of_a_system_message_is_refused() -> None:
+def test_a_system_message_with_other_parts_than_text_is_refused() -> None:
     with pytest.raises(Unsupported, match="cannot send an image in a system message: only text is supported"):
         mend(system("Be brief.", PICTURE))
 

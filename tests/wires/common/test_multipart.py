@@ -70,7 +70,7 @@ def test_names_in_other_encodings_are_read() -> None:
         (b"--x\r\ncontent-type: a/b\r\n\r\n1\r\n--x--", KIND, "must have a name"),
     ],
 )
-def test_what_is_no_form_is_refused(body: bytes, kind: str, why: str) -> None:
+def test_a_body_that_is_not_a_form_is_refused(body: bytes, kind: str, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
         decode_form(post(body, kind))
 

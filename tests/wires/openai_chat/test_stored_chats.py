@@ -64,7 +64,7 @@ def test_the_answer_and_the_messages_are_stored() -> None:
     assert HOOKS.record("c", "m", 5, b"{}", b"{}").messages == []
 
 
-def test_a_list_is_asked_for_by_page_model_and_metadata() -> None:
+def test_a_list_can_be_filtered_by_page_model_and_metadata() -> None:
     path = "?after=a&limit=2&order=desc&model=m&metadata[k]=v"
     expected = ChatQuery("list", "", {"k": "v"}, "m", "a", 2, is_newest_first=True)
     assert decoded("GET", path)[1] == expected

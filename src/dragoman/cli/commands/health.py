@@ -31,7 +31,7 @@ def fetch_report(arguments: Namespace, /) -> JsonObject:
     except msgspec.DecodeError:
         report = None
     if not is_object(report):
-        raise DragomanError("the answer of the gateway is no health report; does --gateway name a dragoman gateway?")
+        raise DragomanError("the answer is not a health report; set --gateway to the URL of a dragoman gateway")
     return report
 
 

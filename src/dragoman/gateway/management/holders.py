@@ -63,7 +63,7 @@ class HolderView(msgspec.Struct, frozen=True, kw_only=True):
     cache: bool
     """Whether its requests use the response cache."""
     levels: tuple[Level, ...] | None = None
-    """How much of its own limits is used; only if one is asked for, or in `limits`."""
+    """How much of its own limits is used; only in the answer for one holder, or in `limits`."""
 
 
 def common_fields(runtime: Runtime, holder: LimitHolder, levels: Iterable[LimitLevel] | None) -> dict[str, Any]:

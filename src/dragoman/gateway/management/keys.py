@@ -64,7 +64,7 @@ class KeysQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
 
     def fits(self, key: Key, /) -> bool:
-        """Whether a key is asked for."""
+        """Whether a key matches the query."""
         wanted = ((self.team, key.team), (self.owner, key.owner))
         return all(each in (None, own) for each, own in wanted) and (self.tag is None or self.tag in key.tags)
 

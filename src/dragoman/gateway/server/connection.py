@@ -430,7 +430,7 @@ class HttpConnection(asyncio.Protocol):
     def _continue_after_upgrade(self, rest: bytes) -> None:
         """The parser stops after the head of a request with `Upgrade`, even if a body follows.
 
-        If it is no WebSocket, another parser gets the rest, after a head that says only how long the body is.
+        If it is not a WebSocket, another parser gets the rest, after a head that has only the length of the body.
         """
         if self._socket is not None:
             self._socket.feed(rest)

@@ -67,7 +67,7 @@ class Worker:
         self._reloader = Reloader(self._app, path, os.environ)
 
     async def serve(self, listener: socket.socket, parent: socket.socket | None, *, is_first: bool) -> None:
-        """Serve until told to stop, and until what is in progress has ended."""
+        """Serve until a signal stops it; then finish the requests in progress."""
         loop, gateway = asyncio.get_running_loop(), self._gateway
         server = HttpServer(self._app, loop)
         tls = None if gateway.tls_certificate is None else tls_context(gateway.tls_certificate, gateway.tls_key)

@@ -68,7 +68,7 @@ class SumsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageBucket(msgspec.Struct, frozen=True, kw_only=True):
-    """The sum of the requests of one time and group. Groups that were not asked for are null."""
+    """The sum of the requests of one time and group. Groups that the query does not name are null."""
 
     start: float
     """In seconds since the epoch."""
@@ -120,7 +120,7 @@ class RowsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Only rows before this time and id."""
 
     def fits(self, row: UsageRow, /) -> bool:
-        """Whether a row is asked for."""
+        """Whether a row matches the query."""
         if not self.first <= row.started_at < self.last or (self.status is not None and row.status != self.status):
             return False
         if self.before is not None and (row.started_at, row.id) >= self.before:

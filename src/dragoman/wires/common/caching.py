@@ -40,7 +40,7 @@ from dragoman.wires.common.extra import VERBATIM, full_extra, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
 Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints", "contents", "verbatim"]
-"""How a target is told what to cache; see `Quirks.caching`. A wire that is `verbatim` carries our own marks."""
+"""How a request marks what the target caches; see `Quirks.caching`. A wire that is `verbatim` carries our own marks."""
 
 MAX_MARKS = 4
 """Marks in one request to Anthropic's models, with the one of the whole request (2026)."""

@@ -142,7 +142,7 @@ class WireClient:
         self._thinking_extra = thinking_extra
         """The extra of thinking in `<think>` tags; None if texts of this wire are never split."""
         self._caching: Caching | None = caching
-        """How targets of this wire are told what to cache, if all of them are told in the same way."""
+        """How requests mark what a target caches, if all targets of this wire take the same marks."""
         self._hosted_tool = hosted_tool
         self._decode_plain = decode_plain
         """A short way for a body that is only text, if the wire has one; it returns None for any other body."""

@@ -49,10 +49,10 @@ class StoredChatCompletions:
 
     def record(self, id: str, model: str, created: int, body: bytes, answer: bytes, /) -> StoredChat:
         """What to store of a request and its answer, as they were on the wire."""
-        asked: JsonObject = msgspec.json.decode(body)
+        request_fields: JsonObject = msgspec.json.decode(body)
         completion: JsonObject = msgspec.json.decode(answer)
-        echo = without_none({name: asked.get(name) for name in _ECHO})
-        listed = asked.get("messages")
+        echo = without_none({name: request_fields.get(name) for name in _ECHO})
+        listed = request_fields.get("messages")
         messages = [message for message in listed if is_object(message)] if is_list(listed) else []
         return StoredChat(
             id=id,
@@ -60,7 +60,7 @@ class StoredChatCompletions:
             created=created,
             completion={**echo, **completion},
             messages=messages,
-            metadata=asked.get("metadata") or {},
+            metadata=request_fields.get("metadata") or {},
         )
 
 

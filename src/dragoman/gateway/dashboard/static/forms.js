@@ -83,7 +83,7 @@ export function showSecret(title, secret) {
   });
 }
 
-/** A button of a row of actions; what fails is said in the page. */
+/** A button of a row of actions; an error is shown in the page. */
 export function action(label, name, run, { danger = false } = {}) {
   const button = el("button", { class: danger ? "quiet danger" : "quiet", ariaLabel: `${label}: ${name}`, onclick: async () => {
     button.disabled = true;

@@ -47,18 +47,18 @@ function offerModels(names) {
 
 // Requests ------------------------------------------------------------------------------------------------------------
 
-/** What a lane asks; `system` is apart. Raises an error if the tool is not JSON. */
+/** The request of a lane; `system` is a field of its own. Raises an error if the tool is not JSON. */
 function question(lane) {
-  const asked = { model: node(lane, "model").value.trim(), messages: lane.messages };
-  if ($("system-prompt").value.trim()) asked.system = $("system-prompt").value;
-  if ($("max-tokens").value) asked.max_tokens = Number($("max-tokens").value);
-  if ($("temperature").value) asked.temperature = Number($("temperature").value);
+  const request = { model: node(lane, "model").value.trim(), messages: lane.messages };
+  if ($("system-prompt").value.trim()) request.system = $("system-prompt").value;
+  if ($("max-tokens").value) request.max_tokens = Number($("max-tokens").value);
+  if ($("temperature").value) request.temperature = Number($("temperature").value);
   if ($("with-tool").checked) {
-    asked.tools = [JSON.parse($("tool").value)];
+    request.tools = [JSON.parse($("tool").value)];
     const hasResults = lane.messages.at(-1)?.role === "tool";
-    asked.tool_choice = hasResults && $("choice").value === "required" ? "auto" : $("choice").value;
+    request.tool_choice = hasResults && $("choice").value === "required" ? "auto" : $("choice").value;
   }
-  return asked;
+  return request;
 }
 
 function requestBody(lane) {
@@ -266,15 +266,15 @@ async function showOutcomes(lane, requestId) {
 function showSnippet() {
   if (!$("snippet-block").open) return;
   const lane = lanes[0], prompt = $("prompt").value.trim() || "Hello!";
-  let asked;
+  let request;
   try {
-    asked = question(lane);
+    request = question(lane);
   } catch (error) {
     return put($("snippet"), `tool must be JSON: ${error.message}`);
   }
-  const last = asked.messages.findLastIndex((message) => message.role === "user");
-  const messages = last < 0 ? [{ role: "user", content: prompt }] : asked.messages.slice(0, last + 1);
-  return put($("snippet"), FORMS[$("snippet-form").value]({ ...asked, messages }));
+  const last = request.messages.findLastIndex((message) => message.role === "user");
+  const messages = last < 0 ? [{ role: "user", content: prompt }] : request.messages.slice(0, last + 1);
+  return put($("snippet"), FORMS[$("snippet-form").value]({ ...request, messages }));
 }
 
 // Start ---------------------------------------------------------------------------------------------------------------

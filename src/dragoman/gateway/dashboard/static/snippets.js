@@ -23,9 +23,9 @@ function anthropic({ model, messages, system, max_tokens = 1024, temperature, to
   const turns = messages.map((message) => {
     if (message.role === "tool") return { role: "user", content: [{ type: "tool_result", tool_use_id: message.tool_call_id, content: result(message) }] };
     if (message.role === "user") return { role: "user", content: parts(message.content, convert) };
-    const said = message.content && text(message.content);
+    const reply = message.content && text(message.content);
     const calls = (message.tool_calls || []).map((call) => ({ type: "tool_use", id: call.id, name: call.function.name, input: args(call) }));
-    return { role: "assistant", content: calls.length ? [...(said ? [{ type: "text", text: said }] : []), ...calls] : said };
+    return { role: "assistant", content: calls.length ? [...(reply ? [{ type: "text", text: reply }] : []), ...calls] : reply };
   });
   const choice = { required: { type: "any" }, none: { type: "none" }, auto: { type: "auto" } }[tool_choice];
   return without({ model, max_tokens, system, messages: turns, temperature, tool_choice: choice,
@@ -38,8 +38,8 @@ function google({ messages, system, max_tokens, temperature, tools, tool_choice 
   const contents = messages.map((message) => {
     if (message.role === "tool") return { role: "user", parts: [{ functionResponse: { name: names.get(message.tool_call_id), response: { result: message.content } } }] };
     if (message.role === "user") return { role: "user", parts: typeof message.content === "string" ? [{ text: message.content }] : parts(message.content, convert) };
-    const said = message.content && text(message.content);
-    return { role: "model", parts: [...(said ? [{ text: said }] : []), ...(message.tool_calls || []).map((call) => ({ functionCall: { name: call.function.name, args: args(call) } }))] };
+    const reply = message.content && text(message.content);
+    return { role: "model", parts: [...(reply ? [{ text: reply }] : []), ...(message.tool_calls || []).map((call) => ({ functionCall: { name: call.function.name, args: args(call) } }))] };
   });
   const generationConfig = without({ maxOutputTokens: max_tokens, temperature });
   return without({ systemInstruction: system && { parts: [{ text: system }] }, contents, generationConfig: Object.keys(generationConfig).length ? generationConfig : undefined,
