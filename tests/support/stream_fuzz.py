@@ -147,7 +147,7 @@ def decode(wire: Wire, data: bytes, dice: random.Random) -> str:
 def run(batch: Batch) -> Outcome:
     """Decode the streams of a batch."""
     wire = wires.get(batch.wire)
-    streams = _short_streams(wire, with_recordings=batch.with_recordings)
+    streams = _short_streams(batch.wire, with_recordings=batch.with_recordings)
     dice = random.Random(batch.seed)
     outcome = Outcome(Counter(), 0.0, [])
     slowest = 0.0
@@ -170,8 +170,8 @@ def run(batch: Batch) -> Outcome:
 
 
 @cache
-def _short_streams(wire: Wire, *, with_recordings: bool) -> list[bytes]:
-    return [data for data in seeds(wire, recorded=with_recordings).streams if len(data) <= LONGEST_SEED]
+def _short_streams(wire: str, *, with_recordings: bool) -> list[bytes]:
+    return [data for data in seeds(wires.get(wire), recorded=with_recordings).streams if len(data) <= LONGEST_SEED]
 
 
 def batches(streams: int, seed: str, names: Sequence[str]) -> Iterator[Batch]:

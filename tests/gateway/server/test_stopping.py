@@ -173,6 +173,7 @@ def test_workers_end_with_their_parent(tmp_path: Path, is_busy: bool) -> None:  
     with Slow() as upstream:
         gateway = Gateway(tmp_path, "[gateway]\ngrace = 1\n" + record("up", upstream.base_url()), workers=2)
         with gateway:
+            gateway.wait_until(lambda: len(workers_of(gateway)) == 2)
             workers = workers_of(gateway)
             connection = gateway.send(chat("up/m")) if is_busy else None
             if is_busy:
@@ -183,7 +184,6 @@ def test_workers_end_with_their_parent(tmp_path: Path, is_busy: bool) -> None:  
             if connection is not None:
                 connection.close()
         upstream.may_go.set()
-    assert len(workers) == 2
 
 
 def workers_of(gateway: Gateway) -> list[str]:
