@@ -55,6 +55,9 @@ class Live:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.server.stop)
+        self.wait_for_end()
+
+    def wait_for_end(self) -> None:
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
@@ -259,7 +262,7 @@ def test_a_stop_waits_for_answers_and_closes_the_rest() -> None:
         assert idle.recv(100) == b""
         server.loop.call_soon_threadsafe(app.may_end.set)
         assert read_all(busy).endswith(b"done")
-    server.stop()
+    server.wait_for_end()
 
 
 @pytest.fixture(scope="module")
