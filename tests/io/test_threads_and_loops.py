@@ -60,6 +60,24 @@ print(len(done), set(done), threading.active_count())
     assert answers == "600 {'Hello.'} 1"
 
 
+def test_types_are_safe_at_their_first_use_in_many_threads() -> None:
+    """msgspec prepares a type at its first use, and crashed if two threads did so at the same time."""
+    answers = child("""
+import sys
+import dragoman
+sys.setswitchinterval(1e-5)
+from dragoman.targets.config import make_provider
+from dragoman.targets.providers import PROVIDERS
+start = threading.Barrier(24)
+def work():
+    start.wait()
+    dragoman.dump(dragoman.Request(messages=(dragoman.user("hi"),)))
+    return make_provider({"name": "box", "like": "vllm", "base_url": "http://box:8000/v1"}, PROVIDERS).name
+print(set(run_in_threads(24, work, at_once=24)))
+""")
+    assert answers == "{'box'}"
+
+
 def test_each_thread_may_have_a_registry_of_its_own() -> None:
     answers = child("""
 def work():

@@ -21,6 +21,7 @@ from dragoman.targets.provider import Provider, clean_key, with_default_path, wi
 from dragoman.targets.providers import OTHER_NAMES, with_other_names
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
+from dragoman.types.base import prepare
 from dragoman.types.checks import is_mapping, is_text, is_writable, naming, shown
 
 TABLES = ("providers", "pools", "aliases", "capabilities", "health")
@@ -514,3 +515,6 @@ def _refuse_unknown(what: str, names: Iterable[str], known: Iterable[str]) -> No
     problems = {name: unknown_name(what, name, known) for name in names if name not in known}
     if problems:
         raise SetupError("; ".join(problems.values()), param=next(iter(problems)))
+
+
+prepare(Provider, Capabilities, Quirks)

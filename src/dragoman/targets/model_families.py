@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dragoman.targets.target import Capabilities, Quirks
+from dragoman.types.base import prepare
 
 T = TypeVar("T", Capabilities, Quirks)
 _WILDCARD = re.compile(r"[*?\[]")
@@ -99,3 +100,6 @@ def override(record: T, facts: dict[str, Any], /) -> T:
     3
     """
     return msgspec.convert({**msgspec.to_builtins(record), **facts}, type(record)) if facts else record
+
+
+prepare(tuple[Family, ...], Capabilities, Quirks)

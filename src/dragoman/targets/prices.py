@@ -15,6 +15,7 @@ import msgspec
 
 from dragoman.targets.providers import PROVIDERS
 from dragoman.types import Cost, Usage
+from dragoman.types.base import prepare
 from dragoman.wires.common.options import STANDARD_TIERS
 
 PRICE_NAMES = {
@@ -133,3 +134,6 @@ def _at(rate: _Rate, tokens: int) -> float:
     if not isinstance(rate, list):
         return rate
     return [price for start, price in rate if tokens > start or not start][-1]
+
+
+prepare(PriceList)

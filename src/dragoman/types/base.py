@@ -81,3 +81,15 @@ def is_list(value: object, /) -> TypeGuard[list[Any]]:
     (True, False)
     """
     return isinstance(value, list)
+
+
+def prepare(*types: Any) -> None:
+    """Let msgspec prepare types for decoding. Call it at the end of a module that decodes them later.
+
+    Otherwise it does so at the first use, and two threads that do so at the same time crash the process (msgspec 0.22).
+    A module is loaded by one thread.
+
+    >>> prepare(list[int])
+    """
+    for type in types:
+        msgspec.json.Decoder(type)

@@ -6,9 +6,11 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import encode_unknown
+from dragoman.types.base import encode_unknown, prepare
 from dragoman.types.checks import as_items, wrong_value
 from dragoman.types.messages import Message
+from dragoman.types.requests import Request
+from dragoman.types.responses import Response
 
 T = TypeVar("T")
 
@@ -94,3 +96,6 @@ def _is_type(value: object) -> bool:
     import builtins
 
     return isinstance(value, builtins.type) or builtins.type(value).__module__ in ("types", "typing")
+
+
+prepare(Message, Request, Response)  # and all parts
