@@ -126,7 +126,7 @@ def card(page: Browser, name: str) -> str:
 
 
 def press(page: Browser, label: str, name: str) -> None:
-    page.find(f'button[aria-label="{label}: {name}"]').click()
+    page.click(f'button[aria-label="{label}: {name}"]')
 
 
 def put(page: Browser, **values: str) -> None:
@@ -144,7 +144,7 @@ def choose(page: Browser, selector: str, text: str) -> None:
 
 
 def confirm(page: Browser) -> None:
-    page.find("dialog .actions button").click()
+    page.click("dialog .actions button")
 
 
 def closed(page: Browser) -> None:
@@ -167,7 +167,7 @@ def test_a_target_turns_red_on_cooldown_and_green_again(page: Browser, scene: Sc
     page.find(f'{selector}[data-state="cooldown"]')
     red = colour()
     assert page.run("return document.getElementById('news').textContent") == "demo/overloaded is now: cooldown"
-    page.find(f"{selector} button").click()
+    page.click(f"{selector} button")
     page.find(f'{selector}[data-state="healthy"]')
     assert colour() == green
     assert red != green
@@ -204,15 +204,15 @@ def test_a_request_shows_its_attempts_and_has_a_link(page: Browser, scene: Scene
     scene.post("/admin/api/targets/enable", {"target": "demo/overloaded"})
     scene.post("/v1/chat/completions", chat("fast", text="look at this"))
     view(page, "requests?model=fast&outcome=served&key=root")
-    page.find(".request[data-outcome=served] summary").click()
+    page.click(".request[data-outcome=served] summary")
     page.wait(lambda: len(page.all(".request[open] .attempt")) >= 2 or None)
     attempts = [attempt.text for attempt in page.all(".request[open] .attempt")]
     assert any("demo/overloaded" in attempt and "Overloaded" in attempt for attempt in attempts)
     assert "served" in attempts[-1]
     assert "openai_chat" in page.text(".request[open] .facts")
-    page.find(".request[open] a").click()
+    page.click(".request[open] a")
     page.find("#one-request .attempt")
-    page.find("#show-bodies").click()
+    page.click("#show-bodies")
     page.wait(lambda: "look at this" in page.text("#bodies") or None)
     assert "are deleted at" in page.text("#bodies")
 
@@ -220,7 +220,7 @@ def test_a_request_shows_its_attempts_and_has_a_link(page: Browser, scene: Scene
 def test_requests_are_filtered_and_paged(page: Browser, scene: Scene) -> None:
     view(page, "requests?since=30d")
     page.wait(lambda: len(page.all(".request[data-id]")) == 50 or None)
-    page.find("#older").click()
+    page.click("#older")
     page.wait(lambda: len(page.all(".request[data-id]")) == 100 or None)
     page.find("#filter-key").send_keys("carol", Keys.ENTER)
     count = len(scene.get("usage/requests?since=30d&key=carol&limit=1000")["requests"])
@@ -246,10 +246,10 @@ def test_exports_are_the_csv_of_the_filters(page: Browser) -> None:
         HTMLAnchorElement.prototype.click = () => 0"""
     )
     view(page, "requests?since=30d&key=carol")
-    page.find("#requests-csv").click()
+    page.click("#requests-csv")
     page.wait(lambda: page.run("return window.saved.length") == 1 or None)
     view(page, "usage?group=team")
-    page.find("#usage-csv").click()
+    page.click("#usage-csv")
     page.wait(lambda: page.run("return window.saved.length") == 2 or None)
     requests, usage = (list(csv.DictReader(io.StringIO(text))) for text in page.run("return window.saved"))
     assert {row["key"] for row in requests} == {"carol"}
@@ -274,7 +274,7 @@ def test_costs_are_shown_by_day_and_group(page: Browser, scene: Scene, group: st
 
 def test_a_key_is_made_shown_once_rotated_disabled_and_deleted(page: Browser, scene: Scene) -> None:
     view(page, "keys")
-    page.find("#new-key").click()
+    page.click("#new-key")
     put(page, name="dora", owner="dora@example.com", requests_per_minute="5", dollars_per_month="20")
     choose(page, 'dialog [name="team"]', "research")
     confirm(page)
@@ -316,7 +316,7 @@ def test_a_key_is_made_shown_once_rotated_disabled_and_deleted(page: Browser, sc
 
 def test_wrong_values_of_a_form_are_named_in_it(page: Browser) -> None:
     view(page, "keys")
-    page.find("#new-key").click()
+    page.click("#new-key")
     put(page, name="not a name!")
     confirm(page)
     page.wait(lambda: "name" in page.text("dialog [role=alert]") or None)
@@ -332,7 +332,7 @@ def test_keys_are_filtered(page: Browser) -> None:
     page.wait(lambda: "No key fits" in page.text("#no-keys") or None)
     page.find("#key-filter").clear()
     page.find("#key-filter").send_keys("carol")
-    page.find(f"{card(page, 'carol')} h3 a").click()  # leads to its requests
+    page.click(f"{card(page, 'carol')} h3 a")  # leads to its requests
     page.wait(lambda: {each.text for each in page.all(".request summary > :nth-child(2)")} == {"carol"} or None)
 
 
@@ -348,7 +348,7 @@ def test_a_key_of_the_file_is_changed_and_reverted(page: Browser) -> None:
 
 def test_a_team_is_made_changed_disabled_and_deleted(page: Browser) -> None:
     view(page, "teams")
-    page.find("#new-team").click()
+    page.click("#new-team")
     put(page, name="night", tokens_per_day="1000")
     confirm(page)
     page.wait(lambda: "0 of 1k" in page.text(card(page, "night")) or None)
@@ -375,17 +375,17 @@ def test_a_team_is_made_changed_disabled_and_deleted(page: Browser) -> None:
 
 def test_aliases_tiers_and_providers_are_managed(page: Browser, scene: Scene) -> None:
     view(page, "models")
-    page.find("#new-alias").click()
+    page.click("#new-alias")
     put(page, name="quick", spec="demo/any, demo/slow")
     confirm(page)
     page.wait(lambda: "demo/slow" in page.text(card(page, "quick")) or None)
     assert scene.post("/v1/chat/completions", chat("quick"))[0] == 200
-    page.find("#new-tier").click()
+    page.click("#new-tier")
     put(page, name="weighted", models="demo/any 1\ndemo/slow 4", order="weighted")
     confirm(page)
     page.wait(lambda: "weighted" in page.text(card(page, "weighted")) or None)
     assert scene.get("tiers/weighted")["table"] == {"models": {"demo/any": 1, "demo/slow": 4}, "order": "weighted"}
-    page.find("#new-provider").click()
+    page.click("#new-provider")
     put(page, name="box", like="vllm", base_url="http://127.0.0.1:9/v1", api_key="sk-very-secret-value-123")
     confirm(page)
     page.wait(lambda: "http://127.0.0.1:9/v1" in page.text(card(page, "box")) or None)
@@ -438,7 +438,7 @@ def test_a_chat_streams_and_can_be_stopped(page: Browser, scene: Scene) -> None:
         view(page, "playground")
         ask(page, "up/m", "Count!")
         page.wait(lambda: "one" in page.text(".message.wait") or None)
-        page.find("#stop").click()
+        page.click("#stop")
         page.wait(lambda: not page.all(".message.wait") or None)
         assert upstream.client_disconnected.acquire(timeout=PATIENCE)
         view(page, "requests?outcome=client_disconnected&since=1h&target=" + quote("up/m"))
@@ -455,14 +455,14 @@ def test_a_chat_goes_on_over_several_turns(page: Browser) -> None:
     assert "demo/any" in page.text("#receipt")
     assert page.text("#wire").count("Is it so?") == 2  # asked, and said back
     assert int(page.text("#events-count")) > 3
-    page.find("#events-block summary").click()
+    page.click("#events-block summary")
     assert "data: [DONE]" in page.text("#events")
 
 
 def test_a_call_of_a_tool_shows_and_is_answered(page: Browser) -> None:
     view(page, "playground")
-    page.find("#settings summary").click()
-    page.find("#with-tool").click()
+    page.click("#settings summary")
+    page.click("#with-tool")
     choose(page, "#choice", "required")
     ask(page, "demo/any", "When does the tide turn in Brest?")
     assert "Brest" in page.text(".message.tool pre")
@@ -485,7 +485,7 @@ def test_images_are_shown_and_seen(page: Browser, tmp_path: Path) -> None:
 
 def test_two_models_answer_side_by_side(page: Browser) -> None:
     view(page, "playground")
-    page.find("#compare").click()
+    page.click("#compare")
     page.run("document.getElementById('model-b').value = 'fast'")
     ask(page, "demo/any", "Which is faster?")
     page.wait(lambda: "demo/any answered" in page.text("#receipt") or None)
@@ -545,15 +545,15 @@ def test_a_chat_copied_as_curl_is_answered_by_the_gateway(
 ) -> None:
     (tmp_path / "red.png").write_bytes(picture(32, 24))
     view(page, "playground")
-    page.find("#settings summary").click()
+    page.click("#settings summary")
     page.find("#system-prompt").send_keys('Be brief, don\'t "lie".')
-    page.find("#with-tool").click()
+    page.click("#with-tool")
     choose(page, "#choice", "none")
     page.find("#image").send_keys(str(tmp_path / "red.png"))
     page.wait(lambda: page.text("#image-name") == "red.png" or None)
     ask(page, "demo/any", "It's me")
     page.wait(lambda: "answered" in page.text("#receipt") or None)
-    page.find("#snippet-block summary").click()
+    page.click("#snippet-block summary")
     choose(page, "#snippet-form", form)
     page.wait(lambda: "curl" in page.text("#snippet") or None)
     code = str(page.run("return document.getElementById('snippet').textContent"))
@@ -569,7 +569,7 @@ def test_a_chat_copied_as_curl_is_answered_by_the_gateway(
 
 def test_a_chat_copied_as_python_compiles(page: Browser) -> None:
     view(page, "playground")
-    page.find("#snippet-block summary").click()
+    page.click("#snippet-block summary")
     for form in ("Python · openai", "Python · anthropic"):
         choose(page, "#snippet-form", form)
         page.wait(lambda form=form: form.split()[-1] in page.text("#snippet") or None)  # type: ignore[misc]
@@ -598,7 +598,7 @@ def titles(page: Browser) -> list[str]:
 
 
 def test_a_key_is_needed_and_stays_in_the_tab(page: Browser, scene: Scene) -> None:
-    page.find("#signout").click()
+    page.click("#signout")
     assert page.run("return sessionStorage.length") == 0
     page.wait(lambda: page.find("#signin").is_displayed() or None)
     assert page.focused() == "key"
@@ -681,7 +681,7 @@ def test_every_view_fits_and_can_be_read_in_the_light_and_in_the_dark(page: Brow
 def test_dialogs_fit_a_phone(page: Browser) -> None:
     page.size(390)
     view(page, "keys")
-    page.find("#new-key").click()
+    page.click("#new-key")
     assert page.run("return document.querySelector('dialog').scrollWidth") <= 390
     assert page.run(CONTRAST) == []
     assert page.run(NAMELESS) == []
@@ -713,7 +713,7 @@ def test_the_first_key_of_a_gateway_makes_the_page_ask_for_it(browser: Browser, 
     with Gateway(tmp_path, f'[gateway]\nstore = "sqlite:{tmp_path / "store.db"}"\n') as gateway:
         browser.open(gateway.url + "/#/keys")
         browser.wait(lambda: "has no keys" in browser.text("#no-keys") or None)
-        browser.find("#new-key").click()
+        browser.click("#new-key")
         assert browser.find('dialog [name="role"]').get_attribute("value") == "admin"
         put(browser, name="ops")
         confirm(browser)

@@ -69,8 +69,19 @@ class Browser:
         found: list[WebElement] = self.driver.find_elements(By.CSS_SELECTOR, selector)
         return found
 
+    def click(self, selector: str) -> None:
+        """Click the first one, when it is there; a page that draws itself again may replace it in between."""
+
+        def click() -> bool | None:
+            for element in self.all(selector)[:1]:
+                element.click()
+                return True
+            return None
+
+        self.wait(click)
+
     def text(self, selector: str) -> str:
-        return self.find(selector).text
+        return self.wait(lambda: [each.text for each in self.all(selector)[:1]] or None)[0]
 
     def run(self, script: str, *arguments: object) -> Any:
         return self.driver.execute_script(script, *arguments)
