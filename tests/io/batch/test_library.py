@@ -47,7 +47,7 @@ def test_a_journal_keeps_what_was_answered(tmp_path: Path) -> None:
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
 
 
-def test_the_price_is_half() -> None:
+def test_a_row_at_another_address_has_no_price() -> None:
     with batch_provider() as provider:
         provider.is_released.set()
         registry = Registry(env={"OPENAI_API_KEY": "k"}, http_client=None)
