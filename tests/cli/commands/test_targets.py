@@ -2,11 +2,14 @@ import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.engine.health import Health
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.management.manager import KEY, StateRead, read_state
+from dragoman.gateway.management.state import ManagedState, encode_state
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store, open_store
 from tests.support.cli import dragoman
@@ -32,6 +35,14 @@ async def state_in_gateway(config: Path) -> str:
     await shared.sync()
     await store.aclose()
     return shared.read(TARGET).state
+
+
+async def stored_state(config: Path) -> StateRead:
+    store = store_of(config)
+    try:
+        return await read_state(store)
+    finally:
+        await store.aclose()
 
 
 def test_a_gateway_follows_disable_and_enable(config: Path) -> None:
@@ -80,6 +91,31 @@ def test_an_alias_is_not_disabled(config: Path) -> None:
     done = dragoman("targets", "disable", "fast", "--config", config)
     message = "TARGET must be provider/model, got 'fast', which stands for groq/llama; name one of these"
     assert (done.code, done.err) == (2, f"dragoman: targets: {message}\n")
+
+
+def test_every_change_is_in_the_audit_log(config: Path) -> None:
+    dragoman("targets", "disable", TARGET, "--seconds", "600", "--config", config)
+    dragoman("targets", "enable", TARGET, "--config", config)
+    state, _ = asyncio.run(stored_state(config))
+    entries = [(each.id, each.actor, each.action, each.name, each.fields) for each in state.changes]
+    assert entries == [
+        (1, "command line", "targets.disable", TARGET, {"target": TARGET, "seconds": 600.0}),
+        (2, "command line", "targets.enable", TARGET, {"target": TARGET}),
+    ]
+
+
+def test_a_target_of_a_provider_that_was_made_at_run_time_is_disabled(config: Path) -> None:
+    async def make() -> None:
+        store = store_of(config)
+        table: dict[str, Any] = {"like": "vllm", "base_url": "http://box:8000/v1"}
+        await store.write(KEY, encode_state(ManagedState(providers={"box": table})), ttl=None)
+        await store.aclose()
+
+    asyncio.run(make())
+    done = dragoman("targets", "disable", "box/m", "--config", config, "--json")
+    assert json.loads(done.out) == {"target": "box/m", "state": "disabled"}
+    state, _ = asyncio.run(stored_state(config))
+    assert list(state.providers) == ["box"]
 
 
 def test_seconds_are_only_for_disable(config: Path) -> None:

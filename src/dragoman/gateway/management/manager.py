@@ -35,6 +35,7 @@ AUDIT = "audit:"
 INTERVAL = 0.5
 """Seconds between two looks at the store."""
 MAX_SWAPS = 50
+OVERTAKEN = f"{MAX_SWAPS} changes of other gateways came first; try again"
 LARGE = 64 * 1024
 """Bytes of a state that is decoded in a thread."""
 
@@ -126,7 +127,7 @@ class Manager:
                 before = self._app.runtime
                 state, version = await self._current(before)
                 current = before if state is before.managed else Runtime(before.base, before.env, before, managed=state)
-                new, moved = self._noted(edit(state, current), note)
+                new, moved = _noted(edit(state, current), note, self._clock())
                 after = Runtime(before.base, before.env, before, managed=new)
                 if problems := [each for each in after.problems if each not in current.problems]:
                     raise InvalidRequest("; ".join(problems))
@@ -136,7 +137,7 @@ class Manager:
                         after = Runtime(now.base, now.env, now, managed=new)
                     self._app.runtime, self.is_loaded = after, True
                     return
-        raise StoreDown(f"{MAX_SWAPS} changes of other gateways came first; try again", retry_after=1.0)
+        raise StoreDown(OVERTAKEN, retry_after=1.0)
 
     async def _current(self, runtime: Runtime) -> StateRead:
         if not self._store.is_shared:
@@ -147,19 +148,10 @@ class Manager:
     async def _write(self, new: ManagedState, moved: tuple[Change, ...], version: str | None) -> bool:
         if not self._store.is_shared:
             return True
-        if moved:  # it depends on the old state only, so it does not matter if another gateway writes the same
-            await self._store.write(f"{AUDIT}{moved[0].id}", msgspec.json.encode(moved), ttl=None)
-        written = await self._store.write(KEY, encode_state(new), ttl=None, expects=version)
+        written = await _write_state(self._store, new, moved, version)
         if written is not None:
             self._version = written
         return written is not None
-
-    def _noted(self, state: ManagedState, note: ChangeNote) -> tuple[ManagedState, tuple[Change, ...]]:
-        """The state with an entry in the audit log, and the oldest entries that it has no room for."""
-        revision, changes = state.revision + 1, state.changes
-        moved = changes[:RECENT_CHANGES] if len(changes) >= 2 * RECENT_CHANGES else ()
-        change = Change(id=revision, at=self._clock(), **msgspec.structs.asdict(note))
-        return replace(state, revision=revision, changes=(*changes[len(moved) :], change)), moved
 
     async def note(self, note: ChangeNote, /) -> None:
         """Write an entry for a change that is not part of the state, such as a budget that was reset."""
@@ -191,6 +183,30 @@ async def read_state(store: Store, /) -> StateRead:
         return decode_state(stored.value), stored.version
     except (msgspec.DecodeError, ValueError) as error:
         raise StoreDown(f"the run-time changes in the store are of a newer version, or damaged: {error}") from error
+
+
+async def note_in_store(store: Store, note: ChangeNote, /, *, clock: Callable[[], float] = time.time) -> None:
+    """Write an entry to the audit log of the gateways that share a store, for a change that a command made there."""
+    for _ in range(MAX_SWAPS):
+        state, version = await read_state(store)
+        if await _write_state(store, *_noted(state, note, clock()), version) is not None:
+            return
+    raise StoreDown(OVERTAKEN, retry_after=1.0)
+
+
+def _noted(state: ManagedState, note: ChangeNote, now: float) -> tuple[ManagedState, tuple[Change, ...]]:
+    """The state with an entry in the audit log, and the oldest entries that it has no room for."""
+    revision, changes = state.revision + 1, state.changes
+    moved = changes[:RECENT_CHANGES] if len(changes) >= 2 * RECENT_CHANGES else ()
+    change = Change(id=revision, at=now, **msgspec.structs.asdict(note))
+    return replace(state, revision=revision, changes=(*changes[len(moved) :], change)), moved
+
+
+async def _write_state(store: Store, new: ManagedState, moved: tuple[Change, ...], version: str | None) -> str | None:
+    """The version of the new state; None if another gateway changed it first."""
+    if moved:  # it depends on the old state only, so it does not matter if another gateway writes the same
+        await store.write(f"{AUDIT}{moved[0].id}", msgspec.json.encode(moved), ttl=None)
+    return await store.write(KEY, encode_state(new), ttl=None, expects=version)
 
 
 def has_stored_keys(url: str, /) -> bool:

@@ -39,15 +39,17 @@ async def _snapshot(call: AdminCall) -> JsonObject:
 
 async def _disable(call: AdminCall) -> JsonObject:
     body: DisableTarget = call.body
-    call.runtime.registry.health.disable(_check_target(call, body.target), body.seconds)
-    await call.note(msgspec.to_builtins(body), name=body.target)
+    target = _check_target(call, body.target)
+    await call.note(msgspec.to_builtins(body), name=target)
+    call.runtime.registry.health.disable(target, body.seconds)
     return await _snapshot(call)
 
 
 async def _enable(call: AdminCall) -> JsonObject:
     body: EnableTarget = call.body
-    call.runtime.registry.health.enable(_check_target(call, body.target))
-    await call.note(msgspec.to_builtins(body), name=body.target)
+    target = _check_target(call, body.target)
+    await call.note(msgspec.to_builtins(body), name=target)
+    call.runtime.registry.health.enable(target)
     return await _snapshot(call)
 
 
