@@ -405,6 +405,30 @@ def test_aliases_tiers_and_providers_are_managed(page: Browser, scene: Scene) ->
     page.wait(lambda: "demo/overloaded" in page.text(card(page, "fast")) or None)
 
 
+def test_pools_are_managed(page: Browser, scene: Scene) -> None:
+    view(page, "models")
+    page.click("#new-pool")
+    put(page, name="shared", members="demo/any 3\ndemo/slow 1", order="weighted", affinity="prefix")
+    confirm(page)
+    page.wait(lambda: "affinity prefix" in page.text(card(page, "shared")) or None)
+    table = {"targets": {"demo/any": 3, "demo/slow": 1}, "order": "weighted", "affinity": "prefix"}
+    assert scene.get("pools/shared")["table"] == table
+    assert scene.post("/v1/chat/completions", chat("shared"))[0] == 200
+    press(page, "Edit", "shared")
+    put(page, members="demo/any", affinity="none")
+    confirm(page)
+    page.wait(lambda: "demo/slow" not in page.text(card(page, "shared")) or None)
+    page.click("#new-pool")
+    put(page, name="keys", kind="API keys", members="sk-first-12345678\nsk-other-12345678", others='{"like": "demo"}')
+    confirm(page)
+    page.wait(lambda: "keys-2/*" in page.text(card(page, "keys")) or None)
+    assert scene.get("pools/keys")["table"]["api_keys"] == ["(set)", "(set)"]
+    for name in ("shared", "keys"):
+        press(page, "Delete", name)
+        confirm(page)
+        page.wait(lambda name=name: not page.all(f'.holder[data-name="{name}"]') or None)  # type: ignore[misc]
+
+
 # System ---------------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.errors import InvalidRequest
 from dragoman.gateway.management.secrets import hide_secrets, restore_secrets
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.store import open_store
@@ -193,3 +194,11 @@ def test_secrets_are_hidden_and_restored() -> None:
         "deployments": [{"api_key": "(set)", "weight": 2}, {"api_key": "${TWO}"}],
     }
     assert restore_secrets(hidden, table) == table
+
+
+def test_a_list_of_secrets_is_not_shortened_by_a_guess() -> None:
+    table = {"api_keys": ["sk-1234567890", "sk-2345678901", "${THIRD}"]}
+    with pytest.raises(InvalidRequest, match=r"api_keys must have all 3 values if one of them is '\(set\)', got 2"):
+        restore_secrets({"api_keys": ["(set)", "${THIRD}"]}, table)
+    assert restore_secrets({"api_keys": ["(set)", "(set)", "${THIRD}", "sk-4"]}, table)["api_keys"][-1] == "sk-4"
+    assert restore_secrets({"api_keys": ["sk-4"]}, table) == {"api_keys": ["sk-4"]}

@@ -43,6 +43,12 @@ def restore_secrets(new: Any, old: Any, where: str = "", /) -> Any:
         }
     if is_list(new):
         items = old if is_list(old) else []
+        if HIDDEN in new and len(new) < len(items):  # which of them is left out?
+            raise InvalidRequest(
+                f"{where} must have all {len(items)} values if one of them is {HIDDEN!r}, got {len(new)}; "
+                "send the secrets that stay",
+                param=where,
+            )
         padded = [*items, *([None] * len(new))]
         return [restore_secrets(inner, padded[index], f"{where}[{index}]") for index, inner in enumerate(new)]
     if new != HIDDEN:

@@ -1,9 +1,12 @@
-// Aliases, tiers and providers: what the config file has, and what was changed at run time.
+// Aliases, tiers, pools and providers: what the config file has, and what was changed at run time.
 
 import { $, api, el, named, post, put } from "./parts.js";
 import { action, confirm, edit } from "./forms.js";
 
 const ORDERS = ["in_order", "weighted", "least_busy", "fastest", "cheapest"];
+const AFFINITIES = ["none", "conversation", "prefix"];
+const MEMBERS = { targets: "targets, as provider/model", providers: "providers with the same models", api_keys: "API keys of one provider" };
+const orders = (order) => ({ name: "order", label: "Order", value: order, options: ORDERS.map((each) => [each, each.replace("_", " ")]) });
 const KINDS = {
   aliases: {
     one: "alias", text: "Another name for a target or a chain.",
@@ -14,16 +17,21 @@ const KINDS = {
     one: "tier", text: "Several targets, and how one of them is chosen.",
     fields: (table) => {
       const { models = {}, order = Array.isArray(models) ? "in_order" : "weighted", ...rest } = table;
-      const lines = Array.isArray(models) ? models : Object.entries(models).map(([model, cost]) => `${model} ${cost}`);
-      return [{ name: "models", label: "Targets", type: "textarea", value: lines.join("\n"), required: true, wide: true, hint: "one per line; a number after it is its cost" },
-        { name: "order", label: "Order", value: order, options: ORDERS.map((each) => [each, each.replace("_", " ")]) }, ...others(rest)];
+      return [{ name: "models", label: "Targets", type: "textarea", value: lines(models).join("\n"), required: true, wide: true, hint: "one per line; a number after it is its cost" },
+        orders(order), ...others(rest)];
     },
-    body: (values) => {
-      const lines = values.models.split("\n").map((line) => line.trim().split(/\s+/)).filter(([model]) => model);
-      const hasCosts = lines.some(([, cost]) => cost);
-      const models = hasCosts ? Object.fromEntries(lines.map(([model, cost]) => [model, Number(cost ?? 1)])) : lines.map(([model]) => model);
-      return { table: { models, order: values.order, ...parse(values.others) } };
+    body: (values) => ({ table: { models: members(values.models), order: values.order, ...parse(values.others) } }),
+  },
+  pools: {
+    one: "pool", text: "Several keys or deployments of the same models behind one name, and how requests are shared between them.",
+    fields: (table) => {
+      const kind = Object.keys(MEMBERS).find((each) => each in table) || "targets";
+      const { [kind]: list = [], order = "least_busy", affinity = "none", ...rest } = table;
+      return [{ name: "kind", label: "Made of", value: kind, options: Object.entries(MEMBERS), wide: true },
+        { name: "members", label: "Deployments", type: "textarea", value: lines(list).join("\n"), required: true, wide: true, hint: "one per line; a number after a target or provider is its weight; a key may be ${NAME}" },
+        orders(order), { name: "affinity", label: "Affinity", value: affinity, options: AFFINITIES, hint: "what goes to the same deployment" }, ...others(rest)];
     },
+    body: (values) => ({ table: { [values.kind]: members(values.members), order: values.order, affinity: values.affinity, ...parse(values.others) } }),
   },
   providers: {
     one: "provider", text: "Servers with models. A secret is never shown again: (set) keeps it.",
@@ -38,6 +46,14 @@ const KINDS = {
     },
   },
 };
+
+/** A list, or a table of numbers, as lines. */
+const lines = (list) => (Array.isArray(list) ? list : Object.entries(list).map(([name, number]) => `${name} ${number}`));
+
+function members(text) {
+  const rows = text.split("\n").map((line) => line.trim().split(/\s+/)).filter(([name]) => name);
+  return rows.some(([, number]) => number) ? Object.fromEntries(rows.map(([name, number]) => [name, Number(number ?? 1)])) : rows.map(([name]) => name);
+}
 
 const others = (rest) => [{ name: "others", label: "Other settings, as JSON", type: "textarea", rows: 3, wide: true, value: Object.keys(rest).length ? JSON.stringify(rest, null, 2) : "" }];
 
@@ -74,7 +90,7 @@ export async function refresh(context) {
 
 function card(kind, item) {
   const { name, source, table } = item, isRemoved = source === "removed";
-  const details = kind === "providers" ? [item.wire, table.base_url, item.ready === false && "no API key"] : [table.order?.replace("_", " ")];
+  const details = kind === "providers" ? [item.wire, table.base_url, item.ready === false && "no API key"] : [table.order?.replace("_", " "), table.affinity && table.affinity !== "none" && `affinity ${table.affinity}`];
   const buttons = me.role !== "admin" ? [] : [
     isRemoved ? null : action("Edit", name, () => change(kind, item)),
     isRemoved || source === "store over file" ? action("Revert", name, async () => {
