@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.engine.load import LATENCY_TTL, MAX_TARGETS, Loads, Slot, Window
+from dragoman.engine.effects import Claim
+from dragoman.engine.load import LATENCY_TTL, MAX_TARGETS, LimitState, Loads, Slot, Window
 from dragoman.http import Head
 from dragoman.targets.pools import DeploymentLimits
 from dragoman.targets.target import Target
@@ -152,3 +153,61 @@ def test_the_number_of_targets_is_bounded() -> None:
     assert loads.in_progress("busy/m") == 1
     loads.end(busy, 0.0)
     assert len(loads.snapshot()) <= MAX_TARGETS
+
+
+# Limits that processes share ------------------------------------------------------------------------------------------
+
+
+class Room:
+    """The room that another place gave a request."""
+
+    def __init__(self) -> None:
+        self.ended: list[int | None] = []
+
+    def end(self, tokens: int | None, /) -> None:
+        self.ended.append(tokens)
+
+
+def claim(loads: Loads, to: Target, answer: Room | LimitState | None, tokens: int = 7) -> Slot | None:
+    plan = loads.claim(to, 0.0, tokens)
+    assert next(plan) == Claim(to, tokens)
+    with pytest.raises(StopIteration) as stop:
+        plan.send(answer)
+    slot: Slot | None = stop.value.value
+    return slot
+
+
+def test_what_a_request_used_is_told_to_whom_the_limit_is_shared_with() -> None:
+    loads, room = Loads(), Room()
+    slot = claim(loads, limited(requests_per_minute=1), room)
+    assert slot is not None
+    loads.end(slot, 1.0, tokens=3)
+    assert room.ended == [3]
+
+
+def test_without_shared_limits_a_process_counts_for_itself() -> None:
+    loads, to = Loads(), limited(requests_per_minute=1)
+    assert claim(loads, to, None) is not None
+    assert loads.start(to, 0.0, 0) is None
+
+
+def test_a_request_without_room_is_not_counted_and_the_target_is_passed_over_until_there_is_some() -> None:
+    loads, to = Loads(), limited(requests_per_minute=1, tokens_per_minute=10)
+    loads.learn(to.name, Head(status=200, headers={"x-ratelimit-remaining-requests": "1"}), 0.0)
+    assert claim(loads, to, LimitState(20.0, "its limit is used up")) is None
+    assert loads.in_progress(to.name) == 0
+    assert loads.full(to, 5.0, 1) == LimitState(15.0, "its limit is used up")
+    assert loads.full(to, 20.0, 10) is None
+
+
+def test_a_call_that_ends_while_it_asks_for_room_leaves_nothing() -> None:
+    loads, to = Loads(), limited(concurrent=1)
+    plan = loads.claim(to, 0.0, 0)
+    next(plan)
+    plan.close()
+    assert loads.full(to, 0.0, 0) is None
+
+
+def test_a_target_without_limits_asks_nobody() -> None:
+    with pytest.raises(StopIteration):
+        next(Loads().claim(target("aa/m"), 0.0, 0))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dragoman.engine.effects import (
+    Claim,
     Compute,
     Effect,
     Emit,
@@ -149,7 +150,7 @@ class World:
                 if isinstance(found, Exception):
                     raise found
                 return found
-            case Recall() | RecallAll() | Remember():
+            case Recall() | RecallAll() | Remember() | Claim():
                 return None
             case StartJobs():
                 self.jobs.append(effect.jobs)

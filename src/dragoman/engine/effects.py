@@ -134,6 +134,16 @@ class Remember(msgspec.Struct, frozen=True):
     copy: RemoteCopy | None
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """Ask for room in the limits of a deployment, which several processes may share.
+
+    The result is a `SharedSlot`, the `LimitState` of a limit that has no room, or None if nothing is shared.
+    """
+
+    target: Target
+    tokens: int
+
+
 class Compute(msgspec.Struct, frozen=True):
     """Run a function that takes long, outside the event loop. Raises TimedOut after the timeout.
 
@@ -212,6 +222,7 @@ IoEffect: TypeAlias = (
     | RecallAll
     | Recall
     | Remember
+    | Claim
     | Compute
     | Observe
     | StartJobs

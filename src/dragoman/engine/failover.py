@@ -379,7 +379,7 @@ class Chain:
         make = attempt_with_files if _has_extra(self._request) else attempt
         if loads is None:
             return (yield from make(self._request, target, self._call_context(candidate)))
-        slot = loads.start(target, began, self._tokens)
+        slot = yield from loads.claim(target, began, self._tokens)
         if slot is None:
             return None
         used: int | None = None

@@ -1,16 +1,18 @@
 """How busy deployments are: requests in progress, recent latencies, and what is left of their rate limits.
 
 Limits are those of the config (`DeploymentLimits`), which are never exceeded, and those that a provider reports in the
-headers of its answers. Time is passed in; nothing runs by itself.
+headers of its answers. Time is passed in; nothing runs by itself. If processes share the limits of the config, `Claim`
+asks for room in them.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from dragoman.engine.effects import Claim, Plan
 from dragoman.http import MAX_WAIT, Head, rate_limit_states
 from dragoman.targets.target import Target
 
@@ -27,6 +29,20 @@ MAX_TARGETS = 4096
 LimitKind: TypeAlias = Literal["requests", "tokens"]
 
 
+class SharedSlot(Protocol):
+    """The room of a request in limits that processes share."""
+
+    def end(self, tokens: int | None, /) -> None:
+        """Give the place back, and charge the tokens that were really used; None if that is not known. Never waits."""
+
+
+class SharedLimits(Protocol):
+    """The limits of deployments, counted for all processes."""
+
+    async def claim(self, target: Target, tokens: int, /) -> "SharedSlot | LimitState | None":
+        """Room for a request, or the limit that has none; None if nobody can count for all now."""
+
+
 class Slot(msgspec.Struct, frozen=True, eq=False):
     """A request in progress at a target."""
 
@@ -36,6 +52,7 @@ class Slot(msgspec.Struct, frozen=True, eq=False):
     """The tokens that were reserved for it."""
     number: int
     """How many requests the target had got before."""
+    shared: SharedSlot | None = None
 
 
 class LimitState(msgspec.Struct, frozen=True):
@@ -113,10 +130,12 @@ class _Reported:
 class TargetLoad:
     """The load of one target."""
 
-    __slots__ = ("in_progress", "latencies", "reported", "requests", "started", "tokens")
+    __slots__ = ("in_progress", "latencies", "refused", "reported", "requests", "started", "tokens")
 
     def __init__(self) -> None:
         self.in_progress = 0
+        self.refused: tuple[float, str] | None = None
+        """Until when limits that processes share have no room, and why."""
         self.started = 0
         """How many requests it has got."""
         self.requests = Window()
@@ -142,7 +161,7 @@ class Loads:
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self.processes = 1
-        """How many processes share the limits of the config: each may use its part of them."""
+        """How many processes share the limits of the config without counting together: each may use its part."""
         self._lock = lock or nullcontext()
         self._targets: dict[str, TargetLoad] = {}
 
@@ -170,6 +189,34 @@ class Loads:
             load.in_progress -= 1
             if tokens is not None:
                 load.tokens.add(now, tokens - slot.tokens)
+        if slot.shared is not None:
+            slot.shared.end(tokens)
+
+    def claim(self, target: Target, now: float, tokens: int, /) -> Plan[Slot | None]:
+        """As `start`, also within the limits that processes share."""
+        slot = self.start(target, now, tokens)
+        if slot is None or target.deployment_limits is None:
+            return slot
+        try:
+            answer: SharedSlot | LimitState | None = yield Claim(target, tokens)
+        except BaseException:  # also if the call ends meanwhile
+            self._take_back(slot, now)
+            raise
+        if isinstance(answer, LimitState):
+            self._take_back(slot, now)
+            self._load(slot.name).refused = now + answer.wait, answer.reason
+            return None
+        return slot if answer is None else msgspec.structs.replace(slot, shared=answer)
+
+    def _take_back(self, slot: Slot, now: float) -> None:
+        """Forget a request that was not sent."""
+        with self._lock:
+            load = self._load(slot.name)
+            load.in_progress -= 1
+            load.requests.add(now, -1)
+            load.tokens.add(now, -slot.tokens)
+            for kind, reported in load.reported.values():
+                reported.left += 1 if kind == "requests" else slot.tokens
 
     def full(self, target: Target, now: float, tokens: int, /) -> LimitState | None:
         """The limit that has no room for a request of this many tokens; None if it may start."""
@@ -183,6 +230,8 @@ class Loads:
         limits = target.deployment_limits
         if limits is None:
             return None
+        if load.refused is not None and load.refused[0] > now:
+            return LimitState(load.refused[0] - now, load.refused[1])
         if limits.concurrent is not None and load.in_progress >= (limit := self._part(limits.concurrent)):
             return LimitState(SLOT_CHECK, f"it has {limit} requests in progress, which is its limit")
         for most, window, amount, what in (

@@ -255,7 +255,13 @@ class App:
         record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
         shared = registry.driver
-        driver = Driver(registry.transport, (record.observe,), fetcher=shared.fetcher, uploads=shared.uploads)
+        driver = Driver(
+            registry.transport,
+            (record.observe,),
+            fetcher=shared.fetcher,
+            uploads=shared.uploads,
+            limits=shared.limits,
+        )
         if context.is_background:
             return await self._in_background(context, record, driver)
         if context.request.stream:

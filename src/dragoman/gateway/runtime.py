@@ -9,6 +9,7 @@ from time import monotonic
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
 from dragoman.gateway.accounting.accounting import Accounting
+from dragoman.gateway.accounting.deployment_limits import StoredDeploymentLimits
 from dragoman.gateway.accounting.pricing import price_names
 from dragoman.gateway.accounting.quotas import Quotas
 from dragoman.gateway.auth.api_keys import Keys
@@ -92,7 +93,9 @@ class Runtime:
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         configure_registry(self.registry, config)
         self.accounting.prices.names = price_names(self.registry)
-        health.loads.processes = self.workers
+        health.loads.processes = 1 if self.store.is_shared else self.workers
+        if self.store.is_shared:
+            self.registry.driver.limits = StoredDeploymentLimits(self.accounting.quotas)
         webhooks = self.accounting.webhooks
         webhooks.driver = self.registry.driver
         self.accounting.alerts = self._alerts(webhooks)

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, assert_never
 from msgspec.structs import replace
 
 from dragoman.engine.effects import (
+    Claim,
     Compute,
     Emit,
     Exchange,
@@ -37,6 +38,7 @@ from dragoman.engine.effects import (
     StartJobs,
 )
 from dragoman.engine.failover import CooldownStarted
+from dragoman.engine.load import SharedLimits
 from dragoman.errors import DragomanError, SetupError
 from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs
@@ -71,10 +73,13 @@ class Driver:
         *,
         fetcher: UrlFetcher | None = None,
         uploads: UploadIndex | None = None,
+        limits: SharedLimits | None = None,
     ) -> None:
+        """`limits` are counted for several processes; only async plans can wait for them."""
         self.transport = transport
         self.fetcher = fetcher or UrlFetcher()
         self.uploads = uploads or UploadIndex()
+        self.limits = limits
         self.observers = list(observers)
 
     def run(self, plan: Plan[T], /) -> T:
@@ -162,6 +167,8 @@ class Driver:
                 return self.uploads.find(effect.prefix)
             case Remember():
                 return self.uploads.put(effect.key, effect.copy)
+            case Claim():
+                return None
             case StartJobs():
                 return JobGroup(resources.jobs.start(effect.jobs))
             case NextResult():
@@ -202,6 +209,8 @@ class Driver:
                 return await asyncio.to_thread(self.uploads.find, effect.prefix)
             case Remember():
                 return await asyncio.to_thread(self.uploads.put, effect.key, effect.copy)
+            case Claim():
+                return None if self.limits is None else await self.limits.claim(effect.target, effect.tokens)
             case StartJobs():
                 return JobGroup(resources.ajobs.start(effect.jobs))
             case NextResult():

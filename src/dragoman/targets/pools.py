@@ -34,7 +34,9 @@ MAX_KEYS = 100
 class DeploymentLimits(
     msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """What each model of a provider may get from this process. None means no limit.
+    """What each model of a provider may get: from this process, or from all gateways that share a store.
+
+    None means no limit.
 
     >>> DeploymentLimits(requests_per_minute=600).concurrent is None
     True

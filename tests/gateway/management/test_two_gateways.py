@@ -105,6 +105,35 @@ def test_limits_made_at_run_time_hold_at_both_exactly(gateways: tuple[Gateway, G
     assert sum(passed.values()) + sum(used.values()) == 50  # the team's limit, which is per minute and not reset
 
 
+def test_limits_of_a_deployment_hold_for_both_together(gateways: tuple[Gateway, Gateway], upstream: Counting) -> None:
+    one, other = gateways
+    table = {"wire": "openai_chat", "base_url": upstream.base_url, "needs_key": False}
+    for name, limits in (("slow", {"requests_per_minute": 40}), ("narrow", {"concurrent": 3})):
+        do(one, "PUT", f"providers/{name}", {"table": {**table, "deployment_limits": limits}})
+    key = do(one, "POST", "keys", {"name": "many"})["key"]
+    seconds_until(other, key, 200)  # the key came after the providers
+
+    def ask_model(model: str) -> list[int]:
+        calls = [partial(ask, gateways[n % 2].port, body(model, f"{model}{n:03}"), key) for n in range(CROWD)]
+        return [view.status for view in together(calls)]
+
+    upstream.counted.clear()
+    assert Counter(ask_model("slow/m")) == {200: 40, 429: CROWD - 40}
+    assert len(upstream.counted) == 40
+    upstream.most = 0
+
+    async def held() -> None:
+        asked = [ask(gateways[n % 2].port, body("narrow/hold", f"{n:03}"), key) for n in range(12)]
+        answers = asyncio.gather(*asked)
+        while upstream.in_flight < 3:
+            await asyncio.sleep(0.01)
+        upstream.let_go()
+        await answers
+
+    asyncio.run(asyncio.wait_for(held(), 4 * PATIENCE))
+    assert upstream.most == 3
+
+
 def test_a_change_under_load_drops_nothing(gateways: tuple[Gateway, Gateway]) -> None:
     one, other = gateways
     key = do(one, "POST", "keys", {"name": "steady"})["key"]

@@ -162,6 +162,10 @@ class Quotas:
         levels = (*entered.levels, *admission.levels) if admission.levels else ()
         return msgspec.structs.replace(admission, limits=(*entered.limits, *rest), levels=levels)
 
+    async def take(self, limits: tuple[Limit, ...], /) -> QuotaAdmission:
+        """Reserve some limits, or raise OverLimit; StoreDown if the store is down and they must be enforced."""
+        return await self._admit(limits)
+
     async def _admit(self, limits: tuple[Limit, ...], headers: LimitHeaders = ()) -> QuotaAdmission:
         """Reserve some limits. An error has `headers`, too: those of a limit that is reserved already."""
         charges = [limit.charge for limit in limits]
@@ -187,6 +191,10 @@ class Quotas:
             return admission
         release = self._release(admission, {"tokens": tokens, "dollars": cost})
         return await (asyncio.shield(self._start(release)) if self._store.is_shared else release)
+
+    def finish_soon(self, admission: QuotaAdmission, /, *, tokens: int | None) -> None:
+        """As `finish`, in the background."""
+        self._start(self._release(admission, {"tokens": tokens}))
 
     async def limit_headers(self, key: Key, /) -> LimitHeaders:
         """The limits as headers, for a response that uses nothing."""
