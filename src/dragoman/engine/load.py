@@ -197,13 +197,15 @@ class Loads:
         slot = self.start(target, now, tokens)
         if slot is None or target.deployment_limits is None:
             return slot
+        answer: SharedSlot | LimitState | None = None
+        is_sent = False
         try:
-            answer: SharedSlot | LimitState | None = yield Claim(target, tokens)
-        except BaseException:  # also if the call ends meanwhile
-            self._take_back(slot, now)
-            raise
+            answer = yield Claim(target, tokens)
+            is_sent = not isinstance(answer, LimitState)
+        finally:
+            if not is_sent:  # also if the call ends meanwhile
+                self._take_back(slot, now)
         if isinstance(answer, LimitState):
-            self._take_back(slot, now)
             self._load(slot.name).refused = now + answer.wait, answer.reason
             return None
         return slot if answer is None else msgspec.structs.replace(slot, shared=answer)

@@ -147,7 +147,7 @@ class Accounting:
             started_at=self.clock(),
             key=None if context.key is None else context.key.id,
             team=None if context.key is None else context.key.team,
-            user=None if context.request.user is None else redact_name(context.request.user),
+            user=None if (user := _end_user(context.request)) is None else redact_name(user),
             model=redact_name(context.model),
             dialect=None if context.wire is None else context.wire.name,
             stream=context.request.stream,
@@ -437,3 +437,11 @@ def add(one: Usage, other: Usage, /) -> Usage:
 def plus(one: int | None, other: int | None, /) -> int | None:
     """The sum of two numbers that may be None."""
     return one if other is None else other if one is None else one + other
+
+
+def _end_user(request: Request) -> str | None:
+    """Who asks through the client: the field `user`, or `safety_identifier`, with which OpenAI replaces it (2025)."""
+    if request.user is not None:
+        return request.user
+    names = (fields.get("safety_identifier") for fields in request.extra.values())
+    return next((name for name in names if isinstance(name, str) and name), None)

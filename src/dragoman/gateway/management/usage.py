@@ -105,6 +105,8 @@ class UsageSums(msgspec.Struct, frozen=True, kw_only=True):
     by: Grain
     group: tuple[UsageGroup, ...]
     buckets: tuple[UsageBucket, ...]
+    totals: tuple[UsageBucket, ...]
+    """The same for the whole time: one sum for each group, those with most requests first."""
     truncated: bool
     """Whether something is missing, because it is too much for one answer: use a shorter range or fewer groups."""
 
@@ -171,6 +173,7 @@ async def _sums(call: AdminCall) -> UsageSums:
         by=query.by,
         group=sums.groups,
         buckets=result.buckets,
+        totals=result.totals,
         truncated=result.truncated,
     )
 

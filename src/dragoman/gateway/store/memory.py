@@ -1,7 +1,7 @@
 """A store in the memory of one process."""
 
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from operator import add
 from secrets import token_hex
@@ -33,6 +33,7 @@ from dragoman.gateway.store.usage_queries import (
     hour_of,
     ledger_counts,
     page_of,
+    row_latencies,
 )
 
 K = TypeVar("K")
@@ -60,6 +61,7 @@ class MemoryStore:
         self._counters: counters.CounterStates = {}
         self._rows: OrderedDict[str, UsageRow] = OrderedDict()
         self._hours: OrderedDict[tuple[int, HourName], list[int]] = OrderedDict()
+        self._latencies: OrderedDict[tuple[int, HourName], Counter[tuple[int, int]]] = OrderedDict()
         self._sums: OrderedDict[tuple[str, str | None, str, str | None], UsageSum] = OrderedDict()
 
     def exposure(self) -> str | None:
@@ -146,10 +148,13 @@ class MemoryStore:
                 name = row.day, row.key, row.model, row.target
                 total = self._sums.get(name)
                 self._sums[name] = (empty_sum(row) if total is None else total).add(row)
-                hour = self._hours.setdefault((hour_of(row), hour_name(row)), [0] * len(COUNTS))
+                in_hour = hour_of(row), hour_name(row)
+                hour = self._hours.setdefault(in_hour, [0] * len(COUNTS))
                 hour[:] = map(add, hour, ledger_counts(row))
+                self._latencies.setdefault(in_hour, Counter()).update(row_latencies(row))
         _trim(self._rows)
         _trim(self._hours)
+        _trim(self._latencies)
         _trim(self._sums)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
@@ -168,7 +173,7 @@ class MemoryStore:
         else:
             for (hour, name), counts in self._hours.items():
                 if query.first <= hour < query.last:
-                    sums.add(hour, name, counts)
+                    sums.add(hour, name, counts, self._latencies[hour, name])
         return sums.result()
 
     async def find_rows(self, query: RowsQuery, /) -> RowsPage:

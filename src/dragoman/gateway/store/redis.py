@@ -45,6 +45,7 @@ from dragoman.gateway.store.usage_queries import (
     hour_of,
     ledger_counts,
     page_of,
+    row_latencies,
 )
 
 try:
@@ -157,11 +158,14 @@ class RedisStore:
         keys = [self._rows, self._open]
         arguments: list[Argument] = [ROW_TTL * 1000, HOUR_TTL]
         for row in rows:
-            keys += [self._name("row", row.id), self._name("uses", row.day), self._name("hours", str(hour_of(row)))]
+            hour = str(hour_of(row))
+            keys += [self._name("row", row.id), self._name("uses", row.day)]
+            keys += [self._name("hours", hour), self._name("latencies", hour)]
             name = _encode((row.key, row.model, row.target))
             counts = [item for pair in row_counts(row).items() for item in pair]
             arguments += [row.id, row.started_at, int(row.is_finished), _encode(row), name, _encode(counts)]
             arguments += [_encode(hour_name(row)), ",".join(map(str, ledger_counts(row)))]
+            arguments.append(",".join(f"{measure} {slot}" for measure, slot in row_latencies(row)))
         await self._script(scripts.RECORD, keys, arguments)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
@@ -187,10 +191,13 @@ class RedisStore:
         hours = range(int(query.first), int(query.last), HOUR)
         for start in range(0, len(hours), MAX_BATCH):
             part = hours[start : start + MAX_BATCH]
-            hashes = await asyncio.gather(*(self._send("HGETALL", self._name("hours", str(hour))) for hour in part))
-            for hour, fields in zip(part, hashes, strict=True):
+            kinds = [(kind, str(hour)) for hour in part for kind in ("hours", "latencies")]
+            hashes = await asyncio.gather(*(self._send("HGETALL", self._name(*each)) for each in kinds))
+            for hour, fields, times in zip(part, hashes[::2], hashes[1::2], strict=True):
+                latencies = _latencies(times)
                 for name, counts in fields.items():
-                    sums.add(hour, _decode_hour_name(name), map(int, counts.split(b",")))
+                    numbers = map(int, counts.split(b","))
+                    sums.add(hour, _decode_hour_name(name), numbers, latencies.get(name, {}))
                 await asyncio.sleep(0)  # requests go on meanwhile
         return sums.result()
 
@@ -344,6 +351,15 @@ def _levels(levels: list[tuple[float, float, float]]) -> tuple[CounterLevel, ...
     return tuple(
         [CounterLevel(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in levels]
     )
+
+
+def _latencies(fields: dict[bytes, bytes]) -> dict[bytes, dict[tuple[int, int], int]]:
+    """The times of an hour by name: the name, the measure and the slot are one field."""
+    found: dict[bytes, dict[tuple[int, int], int]] = {}
+    for field, count in fields.items():
+        name, measure, slot = field.rsplit(b" ", 2)
+        found.setdefault(name, {})[int(measure), int(slot)] = int(count)
+    return found
 
 
 def _sums(day: str, fields: dict[bytes, bytes]) -> list[UsageSum]:

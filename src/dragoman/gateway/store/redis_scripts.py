@@ -201,9 +201,9 @@ local function add(key, name, counts)
   end
   redis.call('HSET', key, name, table.concat(sums, ','))
 end
-for i = 0, (#ARGV - 2) / 8 - 1 do
-  local row_key, sums_key, hour_key = KEYS[3 + 3 * i], KEYS[4 + 3 * i], KEYS[5 + 3 * i]
-  local id, moment, finished, row, name, counts, hour_name, hour_counts = unpack(ARGV, 3 + 8 * i, 10 + 8 * i)
+for i = 0, (#ARGV - 2) / 9 - 1 do
+  local row_key, sums_key, hour_key, times_key = unpack(KEYS, 3 + 4 * i, 6 + 4 * i)
+  local id, moment, finished, row, name, counts, hour_name, hour_counts, times = unpack(ARGV, 3 + 9 * i, 11 + 9 * i)
   local is_new = redis.call('EXISTS', row_key) == 0
   if is_new or redis.call('ZSCORE', open, id) then
     redis.call('SET', row_key, row, 'PX', ttl)
@@ -218,12 +218,16 @@ for i = 0, (#ARGV - 2) / 8 - 1 do
       end
       add(hour_key, hour_name, hour_counts)
       redis.call('EXPIRE', hour_key, hour_ttl)
+      for time in string.gmatch(times, '[^,]+') do
+        redis.call('HINCRBY', times_key, hour_name .. ' ' .. time, 1)
+        redis.call('EXPIRE', times_key, hour_ttl)
+      end
     else
       redis.call('ZADD', open, moment, id)
     end
   end
 end
-local oldest = tonumber(ARGV[#ARGV - 6]) - ttl / 1000
+local oldest = tonumber(ARGV[#ARGV - 7]) - ttl / 1000
 redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
 redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """

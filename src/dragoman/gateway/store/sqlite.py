@@ -35,6 +35,7 @@ from dragoman.gateway.store.base import (
 )
 from dragoman.gateway.store.sqlite_queries import (
     HOURS_TABLE,
+    LATENCIES_TABLE,
     add_to_hour,
     fill_hours,
     select_row,
@@ -294,7 +295,7 @@ class SqliteStore:
                 stack.callback(db.close)
                 _use_write_ahead_log(db)
                 db.execute("PRAGMA synchronous = NORMAL")
-                db.executescript(TABLES + HOURS_TABLE)
+                db.executescript(TABLES + HOURS_TABLE + LATENCIES_TABLE)
                 db.execute("BEGIN IMMEDIATE")
                 fill_hours(db)
                 db.execute("COMMIT")
@@ -311,6 +312,7 @@ class SqliteStore:
         db.execute("DELETE FROM marks WHERE until <= ?", (now,))
         db.execute("DELETE FROM rows WHERE moment < ?", (now - ROW_DAYS * 86400,))
         db.execute("DELETE FROM hours WHERE hour < ?", (now - HOUR_TTL,))
+        db.execute("DELETE FROM latencies WHERE hour < ?", (now - HOUR_TTL,))
 
     def _close(self) -> None:
         self._drain()

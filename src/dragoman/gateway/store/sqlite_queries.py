@@ -11,7 +11,9 @@ from dragoman.gateway.store.usage_queries import (
     COUNTS,
     GROUPS,
     MAX_BUCKETS,
+    MEASURES,
     SECONDS,
+    BucketName,
     RowsPage,
     RowsQuery,
     SumsQuery,
@@ -19,8 +21,10 @@ from dragoman.gateway.store.usage_queries import (
     hour_name,
     hour_of,
     ledger_counts,
-    make_bucket,
+    make_result,
     page_of,
+    row_latencies,
+    slot_of,
 )
 
 _NAMES = ", ".join(GROUPS)
@@ -28,10 +32,18 @@ HOURS_TABLE = (
     f"CREATE TABLE IF NOT EXISTS hours (hour INTEGER, {', '.join(f'{name} TEXT' for name in GROUPS)}, "
     f"{', '.join(f'{name} INTEGER' for name in COUNTS)}, PRIMARY KEY (hour, {_NAMES})) WITHOUT ROWID;"
 )
+LATENCIES_TABLE = (
+    f"CREATE TABLE IF NOT EXISTS latencies (hour INTEGER, {', '.join(f'{name} TEXT' for name in GROUPS)}, "
+    f"measure INTEGER, slot INTEGER, count INTEGER, PRIMARY KEY (hour, {_NAMES}, measure, slot)) WITHOUT ROWID;"
+)
 """Hourly sums. A name that a request does not have is empty text, because a primary key has no NULL."""
 _ADD = (
     f"INSERT INTO hours VALUES ({', '.join('?' * (1 + len(GROUPS) + len(COUNTS)))}) "  # noqa: S608 - no foreign text
     f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in COUNTS)}"
+)
+_ADD_LATENCY = (
+    f"INSERT INTO latencies VALUES ({', '.join('?' * (3 + len(GROUPS)))}, 1) "  # noqa: S608 - no foreign text
+    "ON CONFLICT DO UPDATE SET count = count + 1"
 )
 _ROW_FIELDS = {name: f"json_extract(json, '$.{name}')" for name in (*GROUPS, "status", "outcome", "dialect")}
 _OUTCOME = _ROW_FIELDS["outcome"]
@@ -54,53 +66,80 @@ _ROW_COUNTS = {
     "first_milliseconds": f"CAST(ROUND({_FIRST} * 1000) AS INTEGER)",
 }
 """What a row adds to each of COUNTS. The default of a field is not in its JSON: an unknown outcome is NULL."""
+_ROW_TIMES = (f"CASE WHEN {_OUTCOME} = 'served' THEN json_extract(json, '$.duration') END", _FIRST)
+"""The times of each of MEASURES."""
 _ROWS = "(SELECT id, moment, row, CAST(row AS TEXT) AS json FROM rows WHERE moment >= ? AND moment < ?)"
 
 
 def add_to_hour(db: sqlite3.Connection, row: UsageRow, /) -> None:
     """Add a finished row to the sum of its hour."""
-    db.execute(_ADD, (hour_of(row), *(name or "" for name in hour_name(row)), *ledger_counts(row)))
+    db.execute(_ADD, (hour_of(row), *_names(row), *ledger_counts(row)))
+    _add_latencies(db, row)
+
+
+def _add_latencies(db: sqlite3.Connection, row: UsageRow) -> None:
+    for measure, slot in row_latencies(row):
+        db.execute(_ADD_LATENCY, (hour_of(row), *_names(row), measure, slot))
+
+
+def _names(row: UsageRow) -> list[str]:
+    return [name or "" for name in hour_name(row)]
 
 
 def fill_hours(db: sqlite3.Connection, /) -> None:
-    """Make the hourly sums of a file that was written before there were any."""
-    has_hours = db.execute("SELECT 1 FROM hours LIMIT 1").fetchone()
-    if has_hours is None:
-        for (row,) in db.execute("SELECT row FROM rows WHERE settled = 1").fetchall():
-            add_to_hour(db, decode_row(row))
+    """Make the hourly sums, and the times, of a file that was written before there were any."""
+    for table, fill in (("latencies", _add_latencies), ("hours", add_to_hour)):
+        if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None:  # noqa: S608 - a name of this module
+            has_hours = table == "hours" or db.execute("SELECT 1 FROM hours LIMIT 1").fetchone() is not None
+            rows = db.execute("SELECT row FROM rows WHERE settled = 1").fetchall() if has_hours else ()
+            for (row,) in rows:
+                fill(db, decode_row(row))
 
 
 def select_sums(db: sqlite3.Connection, query: SumsQuery, /) -> SumsResult:
     """The sums of a query."""
     is_fine = query.grain == "minute"
-    moment, source = ("moment", _ROWS) if is_fine else ("hour", "(SELECT * FROM hours WHERE hour >= ? AND hour < ?)")
-    fields = _ROW_FIELDS if is_fine else {name: f"NULLIF({name}, '')" for name in GROUPS}
     counts = _ROW_COUNTS if is_fine else {name: name for name in COUNTS}
-    parameters: list[float | str] = [query.first, query.last]
-    if query.grain == "total":
-        start = str(float(query.first))
-    else:
-        step = SECONDS[query.grain]
-        start = f"CAST({moment} / {step} AS INTEGER) * {step}"
-    columns = [
-        start,
-        *(fields[group] for group in query.groups),
-        *(f"COALESCE(SUM({counts[name]}), 0)" for name in COUNTS),
-    ]
-    first_group = 2 if query.grain == "total" else 1  # by its place: a constant is not grouped by
-    groups = ", ".join(map(str, range(first_group, 2 + len(query.groups))))
-    where = " AND ".join(f"{fields[group]} = ?" for group in query.filters) or "1"
-    parameters += query.filters.values()
-    text = f"SELECT {', '.join(columns)} FROM {source} WHERE {where}"  # noqa: S608 - only names of this module
-    text += f" GROUP BY {groups}" if groups else " HAVING COUNT(*) > 0"
-    text += f" ORDER BY 1, {2 + len(query.groups)} DESC LIMIT {MAX_BUCKETS + 1}"
-    found = db.execute(text, parameters).fetchall()
+    columns = [f"COALESCE(SUM({counts[name]}), 0)" for name in COUNTS]
+    found = _select(db, query, "hours", columns, "1", limit=MAX_BUCKETS + 1)
+    sums = {bucket: numbers for bucket, numbers in found if numbers[0]}
+    latencies: dict[BucketName, dict[tuple[int, int], int]] = {}
+    if is_fine:
+        db.create_function("slot_of", 1, slot_of, deterministic=True)
+    for measure in range(len(MEASURES)):
+        slot, count = (f"slot_of({_ROW_TIMES[measure]})", "COUNT(*)") if is_fine else ("slot", "SUM(count)")
+        where = f"{_ROW_TIMES[measure]} IS NOT NULL" if is_fine else f"measure = {measure}"
+        for bucket, numbers in _select(db, query, "latencies", [slot, count], where, is_by_first=True):
+            latencies.setdefault(bucket, {})[measure, numbers[0]] = numbers[1]
+    return make_result(query, sums, latencies)
+
+
+def _select(
+    db: sqlite3.Connection,
+    query: SumsQuery,
+    table: str,
+    columns: list[str],
+    condition: str,
+    *,
+    limit: int = -1,
+    is_by_first: bool = False,
+) -> list[tuple[BucketName, list[int]]]:
+    """Numbers by bucket, and by the first number if that is wanted; from rows if the query is by minute."""
+    is_fine = query.grain == "minute"
+    moment, source = ("moment", _ROWS) if is_fine else ("hour", f"(SELECT * FROM {table} WHERE hour >= ? AND hour < ?)")  # noqa: S608
+    fields = _ROW_FIELDS if is_fine else {name: f"NULLIF({name}, '')" for name in GROUPS}
+    step = SECONDS.get(query.grain)
+    start = str(float(query.first)) if step is None else f"CAST({moment} / {step} AS INTEGER) * {step}"
     size = 1 + len(query.groups)
-    buckets = [
-        make_bucket(float(row[0]), dict(zip(query.groups, row[1:size], strict=True)), row[size:])
-        for row in found[:MAX_BUCKETS]
-    ]
-    return SumsResult(buckets=tuple(buckets), truncated=len(found) > MAX_BUCKETS)
+    first_group = 2 if step is None else 1  # by its place: a constant is not grouped by
+    places = ", ".join(map(str, range(first_group, size + 1 + is_by_first)))
+    where = " AND ".join([condition, *(f"{fields[group]} = ?" for group in query.filters)])
+    selected = ", ".join([start, *(fields[group] for group in query.groups), *columns])
+    text = f"SELECT {selected} FROM {source} WHERE {where}"  # noqa: S608 - only names of this module
+    text += f" GROUP BY {places}" if places else ""
+    text += f" ORDER BY 1, {size + 1} DESC LIMIT {limit}"
+    found = db.execute(text, [query.first, query.last, *query.filters.values()])
+    return [((float(row[0]), tuple(row[1:size])), list(row[size:])) for row in found]
 
 
 def select_rows(db: sqlite3.Connection, query: RowsQuery, /) -> RowsPage:

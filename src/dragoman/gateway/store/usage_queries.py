@@ -5,9 +5,11 @@ which are kept for 90 days. SQLite does this in SQL; the other stores use the fu
 how much one query may read.
 """
 
-from collections.abc import Iterable, Mapping
-from math import ceil, floor
-from typing import Final, Literal, TypeAlias
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, floor, log2
+from operator import add
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -40,8 +42,19 @@ COUNTS: Final = (
     "streams",
     "first_milliseconds",
 )
+MEASURES: Final = ("", "first_")
+"""What is timed: served requests, and the first events of streams; also the begin of the names of their percentiles."""
+PERCENTILES: Final = (50, 95, 99)
+SLOTS_PER_DOUBLING = 8
+"""How fine times are sorted: a percentile is at most 9 % above or below the real one."""
+MAX_SLOT = 25 * SLOTS_PER_DOUBLING
+"""The slot of nine hours and more."""
+Latencies: TypeAlias = Mapping[tuple[int, int], int]
+"""How often times were seen, by the index of the measure and the slot. Such counts can be added, percentiles cannot."""
 HourName: TypeAlias = tuple[str | None, str | None, str, str | None, str | None]
 """Key, team, model, target and user."""
+BucketName: TypeAlias = tuple[float, tuple[str | None, ...]]
+"""The start of a bucket, and the names of its groups."""
 
 
 class SumsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +110,15 @@ class UsageBucket(msgspec.Struct, frozen=True, kw_only=True):
     """Requests whose first event was timed."""
     first_milliseconds: int = 0
     """The time until the first event, of all streams."""
+    p50: float | None = None
+    """The median duration of the requests that were served, in milliseconds; null if there is none."""
+    p95: float | None = None
+    """The duration that 95 of 100 of them do not exceed."""
+    p99: float | None = None
+    first_p50: float | None = None
+    """The same for the time until the first event, of all streams."""
+    first_p95: float | None = None
+    first_p99: float | None = None
 
 
 class SumsResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +127,8 @@ class SumsResult(msgspec.Struct, frozen=True, kw_only=True):
     buckets: tuple[UsageBucket, ...]
     truncated: bool = False
     """Whether there is more than one query may read or return: use a shorter range or fewer groups."""
+    totals: tuple[UsageBucket, ...] = ()
+    """The whole time, one sum for each group; those with most requests first."""
 
 
 class RowsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +181,40 @@ def ledger_counts(row: UsageRow, /) -> list[int]:
     ]
 
 
+def row_latencies(row: UsageRow, /) -> list[tuple[int, int]]:
+    """The times of a row: which measure, and the slot."""
+    times = (row.duration if row.outcome == "served" else None, row.time_to_first_token)
+    return [(measure, slot_of(seconds)) for measure, seconds in enumerate(times) if seconds is not None]
+
+
+def slot_of(seconds: float, /) -> int:
+    """The slot of a time; each ends 9 % above the one before.
+
+    >>> slot_of(0.0005), slot_of(0.002), slot_of(0.0021), slot_of(10.0**9)
+    (0, 8, 9, 200)
+    """
+    milliseconds = seconds * 1000
+    return 0 if milliseconds <= 1 else min(MAX_SLOT, ceil(SLOTS_PER_DOUBLING * log2(milliseconds)))
+
+
+def _percentiles(latencies: Latencies) -> dict[str, float]:
+    """The percentiles of times by the names of their fields, in milliseconds."""
+    found: dict[str, float] = {}
+    for measure, prefix in enumerate(MEASURES):
+        slots = sorted((slot, count) for (of, slot), count in latencies.items() if of == measure)
+        total = sum(count for _, count in slots)
+        for percent in PERCENTILES if total else ():
+            rank, before = total * percent / 100, 0
+            for slot, count in slots:
+                if before + count >= rank:
+                    low, high = (2 ** (each / SLOTS_PER_DOUBLING) for each in (slot - 1, slot))
+                    low = 0.0 if slot == 0 else low
+                    found[f"{prefix}p{percent}"] = round(low + (high - low) * (rank - before) / count, 3)
+                    break
+                before += count
+    return found
+
+
 def hour_of(row: UsageRow, /) -> int:
     """The hour in which a request started, in seconds since the epoch."""
     return int(row.started_at // HOUR * HOUR)
@@ -174,36 +232,63 @@ class Sums:
         self._query = query
         self._indexes = [GROUPS.index(group) for group in query.groups]
         self._filters = [(GROUPS.index(group), value) for group, value in query.filters.items()]
-        self._totals: dict[tuple[float, tuple[str | None, ...]], list[int]] = {}
+        self._counts: dict[BucketName, list[int]] = {}
+        self._latencies: dict[BucketName, Counter[tuple[int, int]]] = {}
 
-    def add(self, moment: float, name: HourName, counts: Iterable[int], /) -> None:
-        """Add counts of a time, unless a filter leaves them out."""
+    def add(self, moment: float, name: HourName, counts: Iterable[int], latencies: Latencies, /) -> None:
+        """Add counts and times of a moment, unless a filter leaves them out."""
         if any(name[index] != value for index, value in self._filters):
             return
         bucket = self._query.bucket(moment), tuple(name[index] for index in self._indexes)
-        total = self._totals.setdefault(bucket, [0] * len(COUNTS))
+        total = self._counts.setdefault(bucket, [0] * len(COUNTS))
         for index, count in enumerate(counts):
             total[index] += count
+        self._latencies.setdefault(bucket, Counter()).update(latencies)
 
     def add_rows(self, rows: Iterable[UsageRow], /) -> None:
         """Add rows that belong to the time of the query."""
         for row in rows:
             if self._query.first <= row.started_at < self._query.last:
-                self.add(row.started_at, hour_name(row), ledger_counts(row))
+                self.add(row.started_at, hour_name(row), ledger_counts(row), dict.fromkeys(row_latencies(row), 1))
 
     def result(self, *, truncated: bool = False) -> SumsResult:
         """The sums, oldest first; of the same time, those with most requests first."""
-        ordered = sorted(self._totals.items(), key=lambda item: (item[0][0], -item[1][0]))
-        buckets = [
-            make_bucket(start, dict(zip(self._query.groups, names, strict=True)), counts)
-            for (start, names), counts in ordered[:MAX_BUCKETS]
-        ]
-        return SumsResult(buckets=tuple(buckets), truncated=truncated or len(ordered) > MAX_BUCKETS)
+        return make_result(self._query, self._counts, self._latencies, truncated=truncated)
 
 
-def make_bucket(start: float, names: Mapping[UsageGroup, str | None], counts: Iterable[int], /) -> UsageBucket:
-    """A bucket of counts in the order of COUNTS."""
-    return UsageBucket(start=start, **names, **dict(zip(COUNTS, counts, strict=True)))  # type: ignore[arg-type]
+def make_result(
+    query: SumsQuery,
+    counts: Mapping[BucketName, Sequence[int]],
+    latencies: Mapping[BucketName, Latencies],
+    /,
+    *,
+    truncated: bool = False,
+) -> SumsResult:
+    """The buckets, oldest first, and their totals."""
+    totals: dict[BucketName, list[int]] = {}
+    times: dict[BucketName, Counter[tuple[int, int]]] = {}
+    for bucket, numbers in counts.items():
+        whole = query.first, bucket[1]
+        total = totals.setdefault(whole, [0] * len(COUNTS))
+        total[:] = map(add, total, numbers)
+        times.setdefault(whole, Counter()).update(latencies.get(bucket, {}))
+    return SumsResult(
+        buckets=_buckets(query, counts, latencies),
+        truncated=truncated or len(counts) > MAX_BUCKETS,
+        totals=_buckets(query, totals, times),
+    )
+
+
+def _buckets(
+    query: SumsQuery, counts: Mapping[BucketName, Sequence[int]], latencies: Mapping[BucketName, Latencies]
+) -> tuple[UsageBucket, ...]:
+    ordered = sorted(counts.items(), key=lambda item: (item[0][0], -item[1][0]))
+    buckets: list[UsageBucket] = []
+    for bucket, numbers in ordered[:MAX_BUCKETS]:
+        fields: dict[str, Any] = dict(zip(query.groups, bucket[1], strict=True))
+        fields |= dict(zip(COUNTS, numbers, strict=True)) | _percentiles(latencies.get(bucket, {}))
+        buckets.append(UsageBucket(start=bucket[0], **fields))
+    return tuple(buckets)
 
 
 def page_of(rows: list[UsageRow], query: RowsQuery, /) -> RowsPage:
