@@ -181,7 +181,9 @@ def test_figures_and_plots_are_those_of_the_ledger(page: Browser, scene: Scene) 
     assert sums["requests"] > 500
     for plot in ("requests", "tokens", "cost"):
         page.find(f"#plot-{plot} rect")
-    page.find("#plot-latency path.line")
+    assert len(page.all("#plot-latency path.line")) == 4
+    for number in (3, 4):
+        assert re.fullmatch(r"p95 \S+ m?s · p99 \S+ m?s", page.text(f"#figures div:nth-child({number}) small"))
     assert "served" in str(page.find("#plot-requests").get_attribute("aria-label"))
     days = len(page.all("#plot-requests g"))
     page.run("document.getElementById('overview-by').value = 'hour'")
@@ -267,6 +269,9 @@ def test_costs_are_shown_by_day_and_group(page: Browser, scene: Scene, group: st
     first = page.text("#usage-table tbody tr td")
     assert first == (largest[group] or {"user": "no end user"}.get(group))
     assert "$" in page.text("#usage-table tbody tr")
+    titles = [each.text for each in page.all("#usage-table th")]
+    cell = page.text(f"#usage-table tbody td:nth-child({titles.index('p95') + 1})")
+    assert cell.endswith("s")
 
 
 # Keys and teams -------------------------------------------------------------------------------------------------------

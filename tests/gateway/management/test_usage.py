@@ -40,11 +40,15 @@ def test_spend_by_key_team_and_end_user(config: str) -> None:
             ("research", "u1", 2),
             ("research", "u2", 1),
         ]
+        assert (await admin.chat(alice, safety_identifier="u3"))[0] == 200
+        by_user = await admin.do("GET", "usage/sums?by=hour&group=user&user=u3")
+        assert by_user["totals"][0]["requests"] == 1
+        assert by_user["totals"][0]["p99"] > 0
         (total,) = (await admin.do("GET", "usage/sums?by=total"))["buckets"]
-        assert (total["requests"], total["served"], total["failed"]) == (4, 3, 1)
+        assert (total["requests"], total["served"], total["failed"]) == (5, 4, 1)
         assert total["input"] > 0
         minutes = await admin.do("GET", "usage/sums?by=minute&since=10m&group=model")
-        assert {each["model"]: each["requests"] for each in minutes["buckets"]} == {"demo/any": 3, "demo/overloaded": 1}
+        assert {each["model"]: each["requests"] for each in minutes["buckets"]} == {"demo/any": 4, "demo/overloaded": 1}
 
     run(work, config)
 

@@ -133,7 +133,55 @@ def test_one_row_is_found_by_its_id(opened: Opened) -> None:
     run(opened, work)
 
 
-def test_a_file_from_before_hourly_sums_gets_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grain", ["minute", "hour", "day", "total"])
+def test_percentiles_are_those_of_the_rows_within_9_percent(opened: Opened, grain: Grain) -> None:
+    times = [0.0004, *(0.01 * 1.03**number for number in range(199))]
+    rows = [
+        UsageRow(
+            id=f"r{number}",
+            started_at=START + number * 60,
+            model="m",
+            outcome="served",
+            duration=seconds,
+            time_to_first_token=None if number % 2 else seconds / 10,
+        )
+        for number, seconds in enumerate(times)
+    ]
+    rows.append(UsageRow(id="failed", started_at=START, model="m", outcome="failed", duration=9999.0))
+    last = START + 86_400
+    query = SumsQuery(first=START, last=last, grain=grain)
+
+    async def read(store: Store) -> SumsResult:
+        await store.record(rows)
+        return await store.sums(query)
+
+    result = run(opened, read)
+    (total,) = result.totals
+    assert total.requests == 201
+    assert sum(each.requests for each in result.buckets) == 201
+    for found, values, part in (
+        (total.p50, times, 0.5),
+        (total.p95, times, 0.95),
+        (total.p99, times, 0.99),
+        (total.first_p95, [each / 10 for each in times[::2]], 0.95),
+    ):
+        exact = sorted(values)[int(len(values) * part) - 1] * 1000
+        assert found == pytest.approx(exact, rel=0.09)
+
+
+def test_no_request_has_no_percentile(opened: Opened) -> None:
+    query = SumsQuery(first=START, last=START + LENGTH)
+
+    async def read(store: Store) -> SumsResult:
+        await store.record([UsageRow(id="r", started_at=START, model="m", outcome="refused")])
+        return await store.sums(query)
+
+    (bucket,) = run(opened, read).buckets
+    assert (bucket.requests, bucket.p50, bucket.first_p99) == (1, None, None)
+
+
+@pytest.mark.parametrize("missing", [("hours",), ("latencies",), ("hours", "latencies")])
+def test_a_file_from_before_hourly_sums_gets_them(tmp_path: Path, missing: tuple[str, ...]) -> None:
     path = str(tmp_path / "store.db")
     query = SumsQuery(first=START, last=START + LENGTH, grain="hour", groups=("key",))
 
@@ -145,7 +193,8 @@ def test_a_file_from_before_hourly_sums_gets_them(tmp_path: Path) -> None:
 
     run(opened, write)
     with closing(sqlite3.connect(path)) as db:
-        db.execute("DROP TABLE hours")
+        for table in missing:
+            db.execute(f"DROP TABLE {table}")
 
     async def read(store: Store) -> None:
         assert as_set(await store.sums(query)) == as_set(expected(query))

@@ -72,9 +72,13 @@ _ROWS = "(SELECT id, moment, row, CAST(row AS TEXT) AS json FROM rows WHERE mome
 
 
 def add_to_hour(db: sqlite3.Connection, row: UsageRow, /) -> None:
-    """Add a finished row to the sum of its hour."""
-    db.execute(_ADD, (hour_of(row), *_names(row), *ledger_counts(row)))
+    """Add a finished row to the sums and the times of its hour."""
+    _add_counts(db, row)
     _add_latencies(db, row)
+
+
+def _add_counts(db: sqlite3.Connection, row: UsageRow) -> None:
+    db.execute(_ADD, (hour_of(row), *_names(row), *ledger_counts(row)))
 
 
 def _add_latencies(db: sqlite3.Connection, row: UsageRow) -> None:
@@ -88,11 +92,9 @@ def _names(row: UsageRow) -> list[str]:
 
 def fill_hours(db: sqlite3.Connection, /) -> None:
     """Make the hourly sums, and the times, of a file that was written before there were any."""
-    for table, fill in (("latencies", _add_latencies), ("hours", add_to_hour)):
+    for table, fill in (("hours", _add_counts), ("latencies", _add_latencies)):
         if db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is None:  # noqa: S608 - a name of this module
-            has_hours = table == "hours" or db.execute("SELECT 1 FROM hours LIMIT 1").fetchone() is not None
-            rows = db.execute("SELECT row FROM rows WHERE settled = 1").fetchall() if has_hours else ()
-            for (row,) in rows:
+            for (row,) in db.execute("SELECT row FROM rows WHERE settled = 1").fetchall():
                 fill(db, decode_row(row))
 
 

@@ -9,11 +9,14 @@ const STATES = { healthy: "healthy", cooldown: "cooldown", trial: "trial", disab
 const OUTCOMES = [{ name: "served", class: "served" }, { name: "failed", class: "failed" }, { name: "refused", class: "refused" }, { name: "disconnected", class: "disconnected" }];
 const TOKENS = [{ name: "input", class: "input" }, { name: "output", class: "output" }];
 const COST = [{ name: "dollars", class: "output" }];
+const inSeconds = (milliseconds) => (milliseconds == null ? null : milliseconds / 1000);
 const LATENCY = [
-  { name: "whole answer", class: "output", value: (sum) => (sum.served ? sum.milliseconds / sum.served / 1000 : null) },
-  { name: "first event", class: "input", value: (sum) => (sum.streams ? sum.first_milliseconds / sum.streams / 1000 : null) },
+  { name: "answer, p95", class: "series-3", value: (sum) => inSeconds(sum.p95) },
+  { name: "answer, median", class: "series-0", value: (sum) => inSeconds(sum.p50) },
+  { name: "first event, p95", class: "series-1", value: (sum) => inSeconds(sum.first_p95) },
+  { name: "first event, median", class: "series-2", value: (sum) => inSeconds(sum.first_p50) },
 ];
-const TITLES = ["requests", "served", "mean latency", "first event", "tokens in → out", "cost"];
+const TITLES = ["requests", "served", "median latency", "median first event", "tokens in → out", "cost"];
 
 let states = new Map(), usage = null, range = null, canChange = false;
 let changes = 0; // by the operator: a snapshot that was requested before a change is outdated
@@ -24,10 +27,10 @@ export function mount(root) {
   range = picker("overview", "24h");
   root.append(
     el("div", { class: "head" }, el("h2", {}, "Traffic"), range.node),
-    el("dl", { id: "figures", class: "figures" }, TITLES.map((each) => el("div", {}, el("dt", {}, each), el("dd", {}, "–")))),
+    el("dl", { id: "figures", class: "figures" }, TITLES.map((each) => el("div", {}, el("dt", {}, each, el("small", {})), el("dd", {}, "–")))),
     el("div", { class: "plots" },
       plots.figure("plot-requests", "Requests", "by outcome", OUTCOMES),
-      plots.figure("plot-latency", "Latency", "mean of the requests that were served", LATENCY),
+      plots.figure("plot-latency", "Latency", "of the requests that were served", LATENCY),
       plots.figure("plot-tokens", "Tokens", "", TOKENS),
       plots.figure("plot-cost", "Cost", "", COST)),
     el("h2", {}, "Targets"), el("ul", { id: "targets", class: "targets" }),
@@ -46,18 +49,22 @@ export async function refresh({ me }) {
 
 export function draw() {
   if (!usage) return;
-  const total = {};
-  for (const bucket of usage.buckets) for (const [name, value] of Object.entries(bucket)) total[name] = (total[name] || 0) + value;
+  const total = usage.totals[0] || {};
   const ended = (total.requests || 0) - (total.unknown || 0), share = ((total.served || 0) / ended) * 100;
   const values = [
     count(total.requests || 0),
     ended ? `${share.toFixed(share > 99.9 ? (share === 100 ? 0 : 2) : 1)} %` : "–",
-    seconds(total.served ? total.milliseconds / total.served / 1000 : null),
-    seconds(total.streams ? total.first_milliseconds / total.streams / 1000 : null),
+    seconds(inSeconds(total.p50)),
+    seconds(inSeconds(total.first_p50)),
     `${count(total.input || 0)} → ${count(total.output || 0)}`,
     money(total.cost),
   ];
-  values.forEach((value, i) => put($("figures").children[i].lastChild, value));
+  const slowest = (p95, p99) => (p95 == null ? "" : `p95 ${seconds(inSeconds(p95))} · p99 ${seconds(inSeconds(p99))}`);
+  const more = ["", "", slowest(total.p95, total.p99), slowest(total.first_p95, total.first_p99), "", ""];
+  values.forEach((value, i) => {
+    put($("figures").children[i].lastChild, value);
+    put($("figures").children[i].querySelector("small"), more[i]);
+  });
   plots.bars($("plot-requests"), usage, OUTCOMES, (sum) => [sum.served, sum.failed, sum.refused, sum.disconnected], count);
   plots.bars($("plot-tokens"), usage, TOKENS, (sum) => [sum.input, sum.output], count);
   plots.bars($("plot-cost"), usage, COST, (sum) => [sum.cost / 1e9], dollars);

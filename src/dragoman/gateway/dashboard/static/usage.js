@@ -1,6 +1,6 @@
 // Costs, tokens and requests by time and by key, team, model, target or end user.
 
-import { $, count, dollars, download, el, money, put, query } from "./parts.js";
+import { $, count, dollars, download, el, money, put, query, seconds } from "./parts.js";
 import { showProblem } from "./forms.js";
 import * as plots from "./plots.js";
 import { address, picker, range, setParams, sums } from "./range.js";
@@ -11,6 +11,7 @@ const METRICS = {
   tokens: { title: "Tokens", value: (sum) => sum.input + sum.output, format: count },
   requests: { title: "Requests", value: (sum) => sum.requests, format: count },
 };
+const TIMES = [["p50", "p50"], ["p95", "p95"], ["p99", "p99"], ["first_p50", "first p50"], ["first_p95", "first p95"]];
 const UNNAMED = { key: "without a key", team: "without a team", target: "no target", user: "no end user", model: "no model" };
 
 let times = null, usage = null;
@@ -47,13 +48,9 @@ export async function refresh() {
 
 export function draw() {
   if (!usage) return;
-  const by = group(), { title, value, format } = metric(), totals = new Map();
+  const by = group(), { title, value, format } = metric();
   const nameOf = (sum) => sum[by] ?? UNNAMED[by];
-  for (const bucket of usage.buckets) {
-    const total = totals.get(nameOf(bucket)) || totals.set(nameOf(bucket), { name: nameOf(bucket), link: bucket[by] }).get(nameOf(bucket));
-    for (const field of ["requests", "served", "failed", "refused", "input", "output", "cache_read", "cost", "unpriced"]) total[field] = (total[field] || 0) + bucket[field];
-  }
-  const sorted = [...totals.values()].sort((a, b) => value(b) - value(a) || b.requests - a.requests);
+  const sorted = usage.totals.map((total) => ({ ...total, name: nameOf(total), link: total[by] })).sort((a, b) => value(b) - value(a) || b.requests - a.requests);
   const series = sorted.slice(0, MAX_SERIES).map((each, i) => ({ name: each.name, class: `series-${i}` }));
   const isMore = sorted.length > MAX_SERIES;
   if (isMore) series.push({ name: "others", class: "series-other" });
@@ -77,8 +74,9 @@ function table(totals, by, value) {
   const line = (sum) => el("tr", {},
     el("td", {}, link(sum)), el("td", {}, count(sum.requests)), el("td", {}, count(sum.failed + sum.refused)), el("td", {}, count(sum.input)), el("td", {}, count(sum.output)), el("td", {}, count(sum.cache_read)),
     el("td", { title: sum.unpriced ? `${sum.unpriced} requests have no known price` : "" }, money(sum.cost) + (sum.cost && sum.unpriced ? " +" : "")),
+    ...TIMES.map(([field]) => el("td", {}, seconds(sum[field] == null ? null : sum[field] / 1000))),
     el("td", {}, el("meter", { max: 1, value: value(sum) / all, ariaLabel: `Share of ${sum.name}` })));
-  const titles = [by, "requests", "failed", "input", "output", "cached", "cost", "share"];
+  const titles = [by, "requests", "failed", "input", "output", "cached", "cost", ...TIMES.map(([, title]) => title), "share"];
   const body = totals.length ? totals.slice(0, 200).map(line) : [el("tr", {}, el("td", { colSpan: titles.length, class: "soft" }, "no data yet"))];
   return el("table", {}, el("thead", {}, el("tr", {}, titles.map((each) => el("th", { scope: "col" }, each)))), el("tbody", {}, body));
 }
