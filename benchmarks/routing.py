@@ -31,6 +31,8 @@ from benchmarks.table import ABSENT, Section, show
 MODEL = "model-x"
 DELAYS = {"good": 0.06, "slow": 0.6, "limited": 0.06, "broken": 0.02}
 PER_MINUTE = 30
+LONGEST = 60.0
+"""Seconds of one run: more is a failure of its client."""
 ORDERS = ("in_order", "weighted", "least_busy", "fastest", "cheapest")
 STRATEGIES = ("simple-shuffle", "least-busy", "latency-based-routing", "usage-based-routing-v2", "cost-based-routing")
 COSTS = {"good": 2.0, "slow": 1.0, "limited": 1.0, "broken": 1.0}
@@ -208,7 +210,11 @@ def measure(client: str, order: str, calls: int, at_once: int) -> Result | None:
     with deployments() as ports:
         arguments = ["--client", client, "--order", order, "--calls", str(calls), "--at-once", str(at_once)]
         command = [python, "-m", "benchmarks.routing", *arguments, "--ports", json.dumps(ports)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            print(f"{client} {order}: not done after {LONGEST:g} s", file=sys.stderr)
+            return None
         if done.returncode:
             print(f"{client} {order}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             return None

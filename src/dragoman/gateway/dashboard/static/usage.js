@@ -11,7 +11,7 @@ const METRICS = {
   tokens: { title: "Tokens", value: (sum) => sum.input + sum.output, format: count },
   requests: { title: "Requests", value: (sum) => sum.requests, format: count },
 };
-const TIMES = [["p50", "p50"], ["p95", "p95"], ["p99", "p99"], ["first_p50", "first p50"], ["first_p95", "first p95"]];
+const TIMES = [["p50", "p50"], ["p95", "p95"], ["p99", "p99"], ["first_p95", "first p95"]];
 const UNNAMED = { key: "without a key", team: "without a team", target: "no target", user: "no end user", model: "no model" };
 
 let times = null, usage = null;
