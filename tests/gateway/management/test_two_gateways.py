@@ -114,8 +114,8 @@ def test_limits_of_a_deployment_hold_for_both_together(gateways: tuple[Gateway, 
     seconds_until(other, key, 200)  # the key came after the providers
 
     def ask_model(model: str) -> list[int]:
-        calls = [partial(ask, gateways[n % 2].port, body(model, f"{model}{n:03}"), key) for n in range(CROWD)]
-        return [view.status for view in together(calls)]
+        views = together([partial(ask, gateways[n % 2].port, body(model, f"{model}{n:03}"), key) for n in range(CROWD)])
+        return [view.status for view in views]
 
     upstream.counted.clear()
     assert Counter(ask_model("slow/m")) == {200: 40, 429: CROWD - 40}
