@@ -61,6 +61,9 @@ def test_a_team_a_key_and_their_usage(run: Run, gateway: Gateway) -> None:
     assert key.strip() not in out
     (bucket,) = answer(run, "usage", "sums", "by=total", "group=team,user", "key=alice")["buckets"]
     assert (bucket["team"], bucket["user"], bucket["requests"]) == ("research", "u1", 1)
+    _, out, _ = run("usage", "sums", "by=total", "key=alice")
+    assert len(out.splitlines()) == 2  # a head and one sum: totals are not printed again
+    assert "\tp50\tp95\tp99" in out
     code, csv, _ = run("usage", "requests-csv", "key=alice")
     assert (code, len(csv.splitlines())) == (0, 2)
     assert answer(run, "keys", "update", "alice", "team=null", "models=demo/*")["team"] is None

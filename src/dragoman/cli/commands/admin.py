@@ -25,6 +25,8 @@ MAX_ANSWER = 1 << 30
 _PERIODS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BUDGET = r"\$?(?P<amount>[\d_.]+)\s*(?P<unit>tokens?|dollars?)?/(?P<per>day|week|month)"
 _HIDDEN_COLUMNS = ("table", "losses", "attempt_details", "fields", "request_id")
+_ONLY_JSON = ("totals",)
+"""Fields that `--json` has: their rows repeat others (`by=total` prints them)."""
 _VALUES = ("levels", "budgets")
 """Lists that are a value of one row, not rows of their own."""
 _LISTS = ("targets", "providers", "models", "api_keys")
@@ -190,6 +192,7 @@ def _print(answer: JsonObject) -> None:
         terminal.write(f"{plain}\n")
         terminal.note(f"The key {answer['name']} is shown only once.")
         return
+    answer = {field: value for field, value in answer.items() if field not in _ONLY_JSON}
     rest = dict(answer)
     for field, value in answer.items():
         if is_list(value) and value and all(map(is_object, value)) and field not in _VALUES:
