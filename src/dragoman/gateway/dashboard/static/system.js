@@ -10,6 +10,8 @@ const FIGURES = {
 const changes = new Map();
 let next = null, isComplete = false;
 
+const many = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
+
 export const title = "System", role = "viewer", id = "system", interval = 3000;
 
 export function mount(root) {
@@ -30,7 +32,7 @@ export async function refresh() {
     $("problems").dataset.text = problems.join();
     $("problems").replaceChildren(...problems.map((text) => el("li", { class: system.problems.length ? "card problem" : "soft" }, text)));
   }
-  const facts = [`Python ${system.python}`, `started ${when(system.started_at)}`, `${system.teams} teams`, `${system.providers} providers`,
+  const facts = [`Python ${system.python}`, `started ${when(system.started_at)}`, many(system.teams, "team"), many(system.providers, "provider"),
     system.cache ? `response cache in ${system.cache}` : "no response cache", system.body_retention ? `bodies are stored for ${seconds(system.body_retention)}` : "bodies are not stored",
     system.pending_rows && `${system.pending_rows} usage rows wait`, system.lost_rows && `${system.lost_rows} usage rows lost`];
   put($("system-facts"), facts.filter(Boolean).join(" · "));
