@@ -374,8 +374,11 @@ class RequestContext:
         found = self._target(target)
         if found is None:
             return None
-        dialect = cast("Wire", self.wire).name
-        return await self.runtime.reasoning.tagger(dialect, found, self.owner, parts_before=parts_before)
+        wire = cast("Wire", self.wire)
+        returned = None if wire.returned_call is None else partial(wire.returned_call, self.request.tools)
+        return await self.runtime.reasoning.tagger(
+            wire.name, found, self.owner, parts_before=parts_before, returned=returned
+        )
 
     def _target(self, name: str | None) -> Target | None:
         found = next((target for target in self.choice.targets if target.name == name), None)

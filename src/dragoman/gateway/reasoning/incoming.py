@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
-from dragoman.gateway.reasoning.places import CHAT, GOOGLE, FoundPart, FoundTag, find_tags
+from dragoman.gateway.reasoning.lost_steps import calls_as_text
+from dragoman.gateway.reasoning.places import CHAT, GOOGLE, NEEDS_THINKING, FoundPart, FoundTag, find_tags
 from dragoman.gateway.reasoning.state import (
     AnswerState,
     PartState,
@@ -31,6 +32,9 @@ WHAT = "reasoning of an earlier answer"
 CHANGED = "its tag or text was changed, or the tag is of another gateway or API key"
 CHANGED_CALL = "its call was changed"
 NOT_STORED = "the store does not have it anymore"
+CALLS_AS_TEXT = Notice(
+    kind="changed", what="calls of an earlier answer", why="sent as text: the target refuses calls without their thinking"
+)
 MAX_LOOKUPS = 1000
 """Reads of the store for one request."""
 
@@ -113,6 +117,8 @@ class RequestTags:
             else:
                 messages.append(with_native_state(message, target.wire) if index in self._untagged else message)
         left = tuple(message for message in messages if message is not None)
+        if restorer.lost:
+            left = calls_as_text(left, restorer.lost)
         return replace(request, messages=left), tuple(restorer.notices)
 
 
@@ -121,6 +127,10 @@ class _Restorer:
 
     def __init__(self, key: TagKey, target: Target, stored: dict[str, AnswerState | None]) -> None:
         self.notices: dict[Notice, None] = {}
+        self.lost: dict[str, ToolCall] = {}
+        """Calls that the target refuses because their thinking is lost, by id."""
+        self._is_lost = False
+        """Whether thinking of the target's wire is lost that a message had."""
         self._target = target
         self._origin = origin_of(target, key)
         self._stored = stored
@@ -128,6 +138,7 @@ class _Restorer:
     def restore(self, message: Message, step: _Step) -> Message | None:
         """The message with its state; None if nothing is left of it."""
         build = _MessageBuilder()
+        self._is_lost = False
         if step.stored is not None:
             states = self._readable(step.stored, None)
             build.add_states(states, in_place=False)
@@ -143,37 +154,45 @@ class _Restorer:
         parts = build.parts(self._target.wire)
         if build.has_changed_call:
             self._note(CHANGED_CALL)
+        if self._is_lost and self._target.wire in NEEDS_THINKING and message.tool_calls:
+            self.lost.update((call.id, call) for call in message.tool_calls)
+            self.notices[CALLS_AS_TEXT] = None
+            parts = tuple(part for part in parts if not isinstance(part, Thinking | ToolCall))
+            return replace(message, parts=parts)
         return replace(message, parts=parts) if parts or message.extra else None
 
     def _read(self, tag: FoundTag, content: TagContent | None) -> list[PartState]:
         if content is None:
-            self._note(CHANGED)
-            return []
+            return self._lose(CHANGED)
         if not content.is_stored:
             state = decode_state(content.data)
         elif (state := self._stored.get(content.data.decode())) is None:
-            self._note(NOT_STORED)
-            return []
+            return self._lose(NOT_STORED)
         if state is None:
-            self._note(CHANGED)
-            return []
+            return self._lose(CHANGED)
         return self._readable(state, tag)
+
+    def _lose(self, why: str) -> list[PartState]:
+        self._is_lost = True
+        self._note(why)
+        return []
 
     def _readable(self, state: AnswerState, tag: FoundTag | None) -> list[PartState]:
         """The states that the target can read, with their texts inside; `tag` is where the state was, if in a tag."""
         if state.origin != self._origin:
             account = " in another account" if state.origin.name == self._target.name else ""
             self._note(f"{state.origin.name}{account} made it, and only that can read it")
+            # Calls of another wire have no thinking that the target could miss.
+            self._is_lost = self._is_lost or any(self._target.wire in part.extra for part in state.parts)
             return []
         if tag is not None and _has_foreign_text(tag, state):
-            self._note(CHANGED)
-            return []
+            return self._lose(CHANGED)
         states: list[PartState] = []
         for part in state.parts:
             text = part.text
             if isinstance(text, TextNearby) and part.kind == "thinking" and tag is not None:
                 if (found := text.find(tag.nearby, is_whole=tag.is_whole)) is None:
-                    self._note(CHANGED)
+                    self._lose(CHANGED)
                     continue
                 text = found
             states.append(replace(part, text=text))
@@ -273,6 +292,8 @@ class _MessageBuilder:
     def _with_state(self, call: ToolCall, place: int, *, needs_ids: bool) -> ToolCall:
         state = self._calls.get(call.id) or self._calls_by_place.get(place)
         if state is not None and self._is_same(call, state):
+            if state.arguments is not None:
+                call = replace(call, arguments=state.arguments, raw=None)
             return replace(call, extra={**call.extra, **state.extra})
         # Google matches results to calls by id, so calls next to one with an id need theirs, too.
         return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if needs_ids else call

@@ -4,7 +4,7 @@ The answer changes only if it has state that its client's dialect cannot express
 their own, so all later indexes move.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -34,14 +34,16 @@ class AnswerTagger:
         has_store: bool,
         has_tags: bool = True,
         parts_before: int = 0,
+        returned: Callable[[ToolCall], ToolCall] | None = None,
     ) -> None:
         """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged.
 
-        Without `has_tags`, the state is only for the store.
+        Without `has_tags`, the state is only for the store. `returned`: a call as the client will send it back, if that
+        may differ.
         """
         self.notices: tuple[Notice, ...] = ()
         self.calls: list[ToolCall] = []
-        """The calls of the answer."""
+        """The calls of the answer, as the client sends them back."""
         self.text = ""
         """Its text."""
         self.states: list[PartState] = []
@@ -52,6 +54,7 @@ class AnswerTagger:
         self.key = key
         self._has_store = has_store
         self._has_tags = has_tags
+        self._returned = returned
         self._placement = PLACEMENTS[dialect](self._make_tag) if has_tags else InStore()
         self._indexes: dict[int, int] = {}
         self._next_index = parts_before
@@ -131,19 +134,25 @@ class AnswerTagger:
         if state_of(call) not in (None, state_of(started)):
             late, tagged, _ = self._placement.place(call, self._state_of(call))
             extra = tagged.extra if isinstance(tagged, ToolCall) else extra
-        self.calls.append(call)
+        self.calls.append(self._returned_call(call))
         ended = replace(event, index=self._indexes.pop(event.index), part=replace(call, extra=extra))
         return [ended, *self._whole(late)]
 
     def _state(self, part: Part) -> PartState | None:
         state = self._state_of(part)
         if isinstance(part, ToolCall):
-            self.calls.append(part)
-            state = None if state is None else replace(state, text=call_digest(part))
+            returned = self._returned_call(part)
+            self.calls.append(returned)
+            if state is not None:
+                arguments = None if returned.arguments == part.arguments else part.arguments
+                state = replace(state, text=call_digest(returned), arguments=arguments)
         if isinstance(part, Text):
             self._texts += 1
             self.text += part.text
         return state
+
+    def _returned_call(self, call: ToolCall) -> ToolCall:
+        return call if self._returned is None else self._returned(call)
 
     def _state_of(self, part: Part) -> PartState | None:
         has_extra = isinstance(part, Text | Thinking | ToolCall) and self.dialect in part.extra

@@ -212,6 +212,8 @@ PLACEMENTS: dict[str, Callable[[MakeTag], Placement]] = {
 """By dialect."""
 FORGETFUL = frozenset({CHAT, "ollama"})
 """Dialects whose clients may send back no tag: the store has the state of an answer, too."""
+NEEDS_THINKING = frozenset({"anthropic", "bedrock"})
+"""Wires whose models refuse to go on with a tool loop if thinking of it is missing."""
 STORED = frozenset({"ollama"})
 """Dialects without tags: only the store says whose thinking a client sends back, also to targets of the same wire."""
 

@@ -5,6 +5,7 @@ later starts share. A store in memory ends with its process: then tags of an ear
 """
 
 import asyncio
+from collections.abc import Callable
 from hashlib import blake2b
 from secrets import token_bytes
 
@@ -17,7 +18,7 @@ from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.gateway.store import ANY, Store
 from dragoman.targets.target import Target
-from dragoman.types import Notice, Request
+from dragoman.types import Notice, Request, ToolCall
 
 STORE_KEY = "reasoning-secret"
 """The key of the secret in the store."""
@@ -43,9 +44,19 @@ class ReasoningVault:
         self._fallback = process_secret or token_bytes(SECRET_SIZE)
 
     async def tagger(
-        self, dialect: str, target: Target, owner: str | None, /, *, parts_before: int = 0
+        self,
+        dialect: str,
+        target: Target,
+        owner: str | None,
+        /,
+        *,
+        parts_before: int = 0,
+        returned: Callable[[ToolCall], ToolCall] | None = None,
     ) -> AnswerTagger | None:
-        """What tags the answer of a target after some parts; None if its state needs no tags in this dialect."""
+        """What tags the answer of a target after some parts; None if its state needs no tags in this dialect.
+
+        `returned`: a call as the client will send it back, if that may differ.
+        """
         place = place_of_state(dialect, target)
         if place is None:
             return None
@@ -57,6 +68,7 @@ class ReasoningVault:
             has_store=self._store.is_shared,
             has_tags=place == "tags",
             parts_before=parts_before,
+            returned=returned,
         )
 
     async def read_tags(

@@ -5,6 +5,7 @@ from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
+from dragoman.wires.openai_chat.custom_tools import returned_call
 from dragoman.wires.openai_chat.decoder import ChatDecoder
 from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
 from dragoman.wires.openai_chat.endpoints import ENDPOINTS
@@ -29,6 +30,7 @@ WIRE = Wire(
         thinking_extra={NAME: {"fields": ["reasoning_content"]}},
     ),
     server=OpenAIChatServer(),
+    returned_call=returned_call,
     other_servers=(OpenAICompletionsServer(),),
     endpoints=ENDPOINTS,
     batches={"files": FileBatches(), "jobs": JobBatches()},

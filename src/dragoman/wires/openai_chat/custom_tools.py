@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.types import AnyTool, JsonObject, Part, Request, Tool, ToolCall, is_object
 from dragoman.wires.common.extra import CHANGED, wire_extra
-from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description
+from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description, input_text
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.openai_chat.schema import COVERED, CUSTOM, NAME
 
@@ -41,6 +41,11 @@ def restore(part: Part, names: frozenset[str]) -> Part:
     if not isinstance(part, ToolCall) or part.name not in names or COVERED in part.extra:
         return part
     return replace(part, extra={**part.extra, COVERED: {"type": CUSTOM}})
+
+
+def returned_call(tools: Iterable[AnyTool], call: ToolCall) -> ToolCall:
+    """A call as the client that offered the tools sends it back: of a custom tool, it has only the input."""
+    return replace(call, arguments={"input": input_text(call)}) if call.name in custom_names(tools) else call
 
 
 def as_functions(request: Request) -> Request:

@@ -11,6 +11,7 @@ from dragoman.wires.openai_responses.endpoints import ENDPOINTS
 from dragoman.wires.openai_responses.files import FILES
 from dragoman.wires.openai_responses.hosted_tools import encode_hosted_tool
 from dragoman.wires.openai_responses.messages import encode_result
+from dragoman.wires.openai_responses.parts import returned_call
 from dragoman.wires.openai_responses.previous_response import PreviousResponse
 from dragoman.wires.openai_responses.schema import NAME
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
@@ -33,6 +34,7 @@ WIRE = Wire(
     files=FILES,
     server_endpoints=SERVER_ENDPOINTS,
     stored_conversations=PreviousResponse(),
+    returned_call=returned_call,
     other_servers=(CompactServer(),),
     compaction=ResponsesCompaction(),
     background=ResponsesBackground(),

@@ -31,7 +31,15 @@ from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.request_body import invalid_field, read_fields
-from dragoman.wires.openai_responses.client_tools import call_extra, decode_client_tool, function_name
+from dragoman.wires.openai_responses.client_tools import (
+    OfferedTools,
+    call_extra,
+    decode_client_call,
+    decode_client_tool,
+    encode_call,
+    function_name,
+    is_client_call,
+)
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_tool, joined_hosted
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_own_item_id
 
@@ -228,6 +236,15 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     if call.type != CUSTOM:
         text = call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments or {}).decode()
     return make_call(data, call.call_id, call.name, text or "")
+
+
+def returned_call(tools: Iterable[AnyTool], call: ToolCall) -> ToolCall:
+    """A call as the client that offered the tools sends it back: its item may not have all arguments."""
+    restored = OfferedTools(tools).restore(call)
+    if restored is call:
+        return call
+    item = encode_call(restored)
+    return decode_client_call(item) if is_client_call(item) else decode_call(item, "call")
 
 
 def make_call(item: JsonObject, id: str, name: str, text: str) -> ToolCall:

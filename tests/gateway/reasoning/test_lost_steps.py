@@ -1,0 +1,108 @@
+"""Tags that cannot be read inside a tool loop of Claude: it refuses calls without their thinking, so they become text."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dragoman.gateway.app import App
+from dragoman.gateway.config import decode_config
+from dragoman.gateway.runtime import Runtime
+from dragoman.testing import ClaudeSimulator, assert_prefix_stable
+from dragoman.types import Message, Request, Text, Thinking, ToolCall
+from tests.support.gateway.agent_clients import CLIENTS, AgentClient
+from tests.support.gateway.dialects import Seen, look
+
+MODELS = ("claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-4-5")
+TURNS = 6
+each_model = pytest.mark.parametrize("model", MODELS)
+each_client = pytest.mark.parametrize("client", [name for name in CLIENTS if name != "messages"])
+
+
+def gateway(simulator: ClaudeSimulator, secret: str = "k", api_key: str = "k") -> App:
+    record = f'[providers.anthropic]\nbase_url = "http://anthropic.invalid/v1"\napi_key = "{api_key}"\n'
+    config = f'[gateway]\nlog = false\nreasoning_key = "{secret * 64}"\n{record}'
+    runtime = Runtime(decode_config(config), {})
+    runtime.registry.transport = simulator
+    return App(runtime)
+
+
+def change_tags(value: Any, change: str) -> Any:
+    """A history with other tags."""
+    match value:
+        case dict():
+            return {name: change_tags(item, change) for name, item in value.items()}
+        case list():
+            return [change_tags(item, change) for item in value]
+        case str() if value.startswith("dragoman"):
+            return change.format(value[: len(value) // 2])
+        case _:
+            return value
+
+
+def reply(request: Request) -> Message:
+    thinking = Thinking(text=f"I think after {len(request.messages)} messages.")
+    if len(request.messages) % 5 == 0:
+        return Message(role="assistant", parts=(thinking, Text(text="At six.")))
+    ports = ("Brest", "Cork")
+    calls = (ToolCall(id="x", name="tide", arguments={"port": port}) for port in ports)
+    return Message(role="assistant", parts=(thinking, *calls))
+
+
+async def step(app: App, client: AgentClient) -> Seen:
+    seen = await look(app, client.request())
+    assert seen.status == 200, seen.body
+    calls = client.read(seen.body)
+    if calls:
+        client.give_results([(call, "4.2 m", False) for call in calls])
+    else:
+        client.say("And then?")
+    return seen
+
+
+@each_model
+@each_client
+@pytest.mark.parametrize("change", ["dragomanAAAA", "{}", "dragoman"])
+def test_a_changed_tag_in_a_loop_is_no_error(client: str, model: str, change: str) -> None:
+    async def run() -> None:
+        simulator = ClaudeSimulator(reply=reply, model=model)
+        app = gateway(simulator)
+        agent = CLIENTS[client](simulator.spec, stream=False)
+        agent.say("How high is the tide?")
+        await step(app, agent)
+        await step(app, agent)
+        agent.history = change_tags(agent.history, change)
+        start = len(simulator.bodies)
+        seen = await step(app, agent)
+        assert any("its tag or text was changed" in notice for notice in seen.notices)
+        assert any("calls of an earlier answer" in notice for notice in seen.notices)
+        for _ in range(TURNS):
+            await step(app, agent)
+        assert simulator.refusals == []
+        assert_prefix_stable(simulator.bodies[start:])
+        text = "You called tide with {\\\"port\\\":\\\"Brest\\\"}. The result:\\n4.2 m"
+        assert text.encode() in simulator.bodies[start]
+        await app.close()
+
+    asyncio.run(run())
+
+
+@each_model
+@each_client
+@pytest.mark.parametrize("after", [{"secret": "n"}, {"api_key": "other"}], ids=["another gateway", "another account"])
+def test_a_loop_goes_on_without_the_state_of_another_place(client: str, model: str, after: dict[str, str]) -> None:
+    async def run() -> None:
+        simulator = ClaudeSimulator(reply=reply, model=model)
+        agent = CLIENTS[client](simulator.spec, stream=True)
+        agent.say("How high is the tide?")
+        app = gateway(simulator)
+        await step(app, agent)
+        await app.close()
+        app = gateway(simulator, **after)
+        for _ in range(TURNS):
+            await step(app, agent)
+        assert simulator.refusals == []
+        assert_prefix_stable(simulator.bodies[1:])
+        await app.close()
+
+    asyncio.run(run())
