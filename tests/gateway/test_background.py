@@ -1,5 +1,6 @@
 """Responses in the background: fetched, followed and cancelled while they run, and after that."""
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -13,9 +14,12 @@ from openai.types.responses import Response, ResponseItemList
 from pydantic import TypeAdapter
 
 from dragoman.gateway.auth.api_keys import new_key
-from dragoman.testing import CloseAfter, FaultyServer, StallAfter
+from dragoman.gateway.conversations import store_key
+from dragoman.gateway.store import open_store
+from dragoman.testing import CloseAfter, FaultyServer, Paced, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
 from tests.support.gateway.live import PATIENCE, Gateway, record
+from tests.support.gateway.redis_server import RedisServer
 
 
 @pytest.fixture(scope="module")
@@ -153,9 +157,23 @@ def test_input_items_come_in_pages(client: OpenAI, upstream: FaultyServer) -> No
         assert texts == [f"{i}" for i in (range(45) if order == "asc" else reversed(range(45)))]
 
 
-def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, upstream: FaultyServer) -> None:
+@pytest.fixture(params=["sqlite", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty store that workers share."""
+    if request.param == "sqlite":
+        yield f"sqlite:{tmp_path}/db"
+        return
+    server = RedisServer()
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, upstream: FaultyServer, store: str) -> None:
     alice, bob = new_key(), new_key()
-    config = f'[gateway]\nstore = "sqlite:{tmp_path}/db"\n[keys.alice]\nhash = "{alice[1]}"\n'
+    config = f'[gateway]\nstore = "{store}"\n[keys.alice]\nhash = "{alice[1]}"\n'
     config += f'[keys.bob]\nhash = "{bob[1]}"\n{record("up", upstream.base_url())}'
     with Gateway(tmp_path, config, workers=2) as gateway:
 
@@ -190,3 +208,56 @@ def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, upstream: Faul
     with Gateway(tmp_path, config) as gateway:
         status, body = gateway.get(f"/v1/responses/{last}", authorization=f"Bearer {alice[0]}")
         assert (status, json.loads(body)["status"]) == (200, "failed")
+
+
+def forget_lease(store: str, id: str) -> None:
+    """What time does if nobody renews the lease of a response."""
+
+    async def forget() -> None:
+        opened = open_store(store)
+        assert await opened.delete(store_key("lease", None, id))
+        await opened.aclose()
+
+    asyncio.run(forget())
+
+
+def test_another_gateway_follows_cancels_and_outlives_it(tmp_path: Path, upstream: FaultyServer, store: str) -> None:
+    config = f'[gateway]\nstore = "{store}"\n[chain]\nretries = 0\n{record("up", upstream.base_url())}'
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    with Gateway(folders[0], config) as one, Gateway(folders[1], config) as two:
+        here, there = (
+            OpenAI(api_key="x", base_url=f"{gateway.url}/v1", max_retries=0, timeout=PATIENCE) for gateway in (one, two)
+        )
+        # The other one has every event, while it runs and afterwards.
+        upstream.add(Paced("one two three four five six seven", delay=0.05))
+        stream = here.responses.create(model="up/m", input="hi", background=True, stream=True)
+        first: Any = next(iter(stream))
+        followed = [event.to_json() for event in there.responses.retrieve(first.response.id, stream=True)]
+        assert followed == [first.to_json(), *(event.to_json() for event in stream)]
+        done = strict(there.responses.retrieve(first.response.id))
+        assert (done.status, done.output_text) == ("completed", "one two three four five six seven")
+        again = [event.type for event in there.responses.retrieve(done.id, stream=True, starting_after=3)]
+        assert again[-1] == "response.completed"
+        # It can cancel.
+        running = stalled(here, upstream)
+        follower = there.responses.retrieve(running.id, stream=True)
+        assert next(iter(follower)).type == "response.created"
+        assert strict(there.responses.cancel(running.id)).status == "cancelled"
+        assert upstream.client_disconnected.acquire(timeout=PATIENCE)
+        assert [event.type for event in follower][-1] != "response.completed"
+        assert wait_for(here, running.id, "cancelled").status == "cancelled"
+        # The gateway that runs a response dies: who follows is told so, and nobody sees it as running.
+        running = stalled(here, upstream)
+        follower = there.responses.retrieve(running.id, stream=True)
+        assert next(iter(follower)).type == "response.created"
+        one.kill()
+        forget_lease(store, running.id)
+        last: Any = [*follower][-1]
+        assert (last.type, last.response.status) == ("response.failed", "failed")
+        failed = strict(there.responses.retrieve(running.id))
+        assert failed.status == "failed"
+        assert failed.error is not None
+        assert "has stopped" in failed.error.message
+        assert upstream.client_disconnected.acquire(timeout=PATIENCE)

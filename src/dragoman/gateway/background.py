@@ -2,8 +2,8 @@
 
 A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
 snapshot for the other workers and for the time after a failure, a mark if a client cancels it through another worker,
-and its events if a client of another worker follows it (`shared_events.py`). A snapshot of a running response expires
-soon and is renewed, so a response whose worker died is not shown as running.
+and its events if a client of another worker follows it (`shared_events.py`). While it runs, its worker renews a lease,
+which expires soon: a response without an end and without a lease has failed, because its worker died.
 
 A response goes on even if nobody reads it, so what it holds is limited: the bytes of its events, the bytes of all
 responses of the worker, and the number of responses of a key.
@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest, StoreDown, TooLarge
+from dragoman.errors import DragomanError, InvalidRequest, StoreDown, TooLarge, Truncated
 from dragoman.events import Started
 from dragoman.gateway.conversations import DAY, store_key
 from dragoman.gateway.errors import Busy
@@ -36,14 +36,15 @@ from dragoman.wires.common.server_endpoints import (
     StoredResponse,
 )
 
-LEASE = 60.0
-"""Seconds for which the snapshot of a running response is shown after its last renewal."""
-RENEWAL = 15.0
+LEASE = 30.0
+"""Seconds after its last renewal for which a response counts as running."""
+RENEWAL = 10.0
 CHECK = 0.5
 """Seconds between two looks for a mark of another worker."""
 PATIENCE = 10.0
 """Seconds in which the worker of a response must notice that it is cancelled."""
 KEPT = 30 * DAY
+DEAD = "the worker of the response has stopped"
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of the events of one response; with more, it fails."""
 MAX_ALL_BYTES = 16 * MAX_BYTES
@@ -130,7 +131,8 @@ class BackgroundResponses:
         self._running[running.key] = running
         is_saved = False
         try:
-            await _save(store, running, LEASE)
+            await _lease(store, running)
+            await _save(store, running)
             is_saved = True
         finally:
             if not is_saved:
@@ -161,7 +163,7 @@ class BackgroundResponses:
             with suppress(StoreDown):
                 if store.is_shared:
                     await running.writer.write(running.progress.frames, is_last=True)
-                await _save(store, running, KEPT)
+                await _save(store, running)
             running.is_over = True
             running.notify()
             del self._running[running.key]
@@ -201,7 +203,7 @@ class BackgroundResponses:
     ) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
         if running is None:
-            snapshot = await self._stored(context, id)
+            snapshot = await self._stored(context, hooks, id)
             if snapshot is None:
                 return None
             if after is not None:
@@ -217,13 +219,22 @@ class BackgroundResponses:
         """The events of a response that runs in another worker; None if it is complete in the meantime."""
 
         async def is_over() -> bool:
-            snapshot = await self._stored(context, id)
+            snapshot = await self._stored(context, hooks, id)
             return snapshot is None or hooks.is_over(snapshot)
 
         reader = EventReader(context.runtime.store, context.owner, id, is_over)
+
+        async def follow(write: Write, /, *, ping: float) -> None:
+            try:
+                await reader.follow(write, start=after + 1, ping=ping)
+            except Truncated:
+                if (snapshot := await self._stored(context, hooks, id)) is None:
+                    raise
+                await write(hooks.encode_end(snapshot, reader.count))
+
         if not await is_over() and await reader.ask():
-            return _event_stream(context, partial(reader.follow, start=after + 1))
-        snapshot = await self._stored(context, id)
+            return _event_stream(context, follow)
+        snapshot = await self._stored(context, hooks, id)
         if snapshot is None:
             return None
         why = "has no answer" if hooks.is_over(snapshot) else "runs in another worker, which does not answer"
@@ -233,12 +244,18 @@ class BackgroundResponses:
         """The events of a response; a client that hangs up does not end it."""
         return _event_stream(context, partial(running.follow, start=start))
 
-    async def _stored(self, context: RequestContext, id: str) -> JsonObject | None:
+    async def _stored(self, context: RequestContext, hooks: BackgroundHooks, id: str) -> JsonObject | None:
         """The snapshot of a response that runs elsewhere, failed or was cancelled; None if it is complete."""
         if await context.runtime.responses.load(context.owner, id) is not None:
             return None
-        entry = await context.runtime.store.read(store_key("background", context.owner, id))
-        return None if entry is None else _decode(entry.value)
+        store = context.runtime.store
+        # Read before the snapshot: a response that ends in between has its end there.
+        lease = await store.read(store_key("lease", context.owner, id))
+        entry = await store.read(store_key("background", context.owner, id))
+        if entry is None:
+            return None
+        snapshot = _decode(entry.value)
+        return hooks.fail(snapshot, DEAD) if lease is None and not hooks.is_over(snapshot) else snapshot
 
     async def _cancel(self, context: RequestContext, hooks: BackgroundHooks, id: str) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
@@ -246,12 +263,12 @@ class BackgroundResponses:
             await _end(running)
             return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
         store, deadline = context.runtime.store, time.monotonic() + PATIENCE
-        snapshot = await self._stored(context, id)
+        snapshot = await self._stored(context, hooks, id)
         if snapshot is not None and not hooks.is_over(snapshot):
             await store.write(store_key("cancel", context.owner, id), b"1", ttl=LEASE)
             while snapshot is not None and not hooks.is_over(snapshot) and time.monotonic() < deadline:
                 await asyncio.sleep(CHECK / 2)
-                snapshot = await self._stored(context, id)
+                snapshot = await self._stored(context, hooks, id)
         return None if snapshot is None else with_headers(hooks.encode(snapshot), context.response_headers())
 
 
@@ -276,11 +293,11 @@ async def _end(running: RunningResponse) -> None:
 
 
 async def _renew(running: RunningResponse, store: Store) -> None:
-    """Renew the snapshot, and end the response if a client cancelled it through another worker."""
+    """Renew the lease and the snapshot, and end the response if a client cancelled it through another worker."""
     if not store.is_shared:
         return
     owner, id = running.key
-    renewed_at = time.monotonic()
+    saved, renewed_at = running.progress.snapshot, time.monotonic()
     while True:
         await asyncio.sleep(CHECK)
         with suppress(StoreDown):
@@ -291,12 +308,20 @@ async def _renew(running: RunningResponse, store: Store) -> None:
             await running.writer.write(running.progress.frames)
             if time.monotonic() - renewed_at > RENEWAL:
                 renewed_at = time.monotonic()
-                await _save(store, running, LEASE)
+                await _lease(store, running)
+                if running.progress.snapshot is not saved:
+                    saved = running.progress.snapshot
+                    await _save(store, running)
 
 
-async def _save(store: Store, running: RunningResponse, ttl: float) -> None:
+async def _lease(store: Store, running: RunningResponse) -> None:
     owner, id = running.key
-    await store.write(store_key("background", owner, id), msgspec.json.encode(running.progress.snapshot), ttl=ttl)
+    await store.write(store_key("lease", owner, id), b"1", ttl=LEASE)
+
+
+async def _save(store: Store, running: RunningResponse) -> None:
+    owner, id = running.key
+    await store.write(store_key("background", owner, id), msgspec.json.encode(running.progress.snapshot), ttl=KEPT)
 
 
 async def _happens(event: asyncio.Event, timeout: float) -> bool:  # noqa: ASYNC109 - a ping is due then

@@ -22,6 +22,8 @@ TTL = 600.0
 POLL = 0.1
 """Seconds between two looks for the next piece."""
 PATIENCE = 10.0
+"""Seconds in which the worker of a response must write its first piece."""
+LAST_PIECE = 3.0
 """Seconds in which the next piece must come after the response has ended or its worker has died."""
 MAX_PIECE = 1024 * 1024
 """Bytes of the events in one piece; a larger event is a piece of its own."""
@@ -109,6 +111,8 @@ class EventReader:
         self._store, self._owner, self._id = store, owner, id
         self._is_over = is_over
         self._marked_at = 0.0
+        self.count = 0
+        """The events so far."""
 
     async def ask(self) -> bool:
         """Ask the other worker for the events, and wait until it writes them; False if it does not."""
@@ -122,13 +126,13 @@ class EventReader:
 
     async def follow(self, write: Write, /, *, start: int, ping: float) -> None:
         """Write the events from a number on, as they come, until the end."""
-        number = count = 0
+        number = 0
         written_at = time.monotonic()
         deadline: float | None = None
         while True:
             if (piece := await self._read(number)) is not None:
-                frames = piece.frames[max(0, start - count) :]
-                number, count, deadline = number + 1, count + len(piece.frames), None
+                frames = piece.frames[max(0, start - self.count) :]
+                number, self.count, deadline = number + 1, self.count + len(piece.frames), None
                 if frames:
                     await write(b"".join(frames))
                     written_at = time.monotonic()
@@ -137,7 +141,7 @@ class EventReader:
                 continue
             now = time.monotonic()
             if deadline is None and await self._is_over():
-                deadline = now + PATIENCE  # the last piece may be on its way
+                deadline = now + LAST_PIECE  # the last piece may be on its way
             elif deadline is not None and now > deadline:
                 raise Truncated("the worker of the response has stopped; fetch the response instead")
             if now - written_at > ping:

@@ -211,6 +211,14 @@ class BackgroundHooks(Protocol):
         """Whether the response of a snapshot has ended."""
         ...
 
+    def fail(self, snapshot: JsonObject, message: str, /) -> JsonObject:
+        """The snapshot of a response that failed for some reason."""
+        ...
+
+    def encode_end(self, snapshot: JsonObject, number: int, /) -> bytes:
+        """The last event of a stream, with its number, for a response that has ended."""
+        ...
+
     def was_background(self, request: Request, /) -> bool:
         """Whether a stored response ran in the background, by the request that is stored with it."""
         ...

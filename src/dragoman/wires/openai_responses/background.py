@@ -42,17 +42,25 @@ class ResponsesProgress:
 
     def _fail(self, event: JsonObject) -> None:
         """An error of the stream is the end of the response, and clients fetch it later as `failed`."""
-        code = event.get("code")
-        error = {"code": code if code in _CODES else "server_error", "message": event.get("message")}
-        self.snapshot = {**self.snapshot, "status": "failed", "error": error}
-        number = event.get("sequence_number")
-        failed = {"type": "response.failed", "sequence_number": number, "response": self.snapshot}
-        self.frames.append(encode_sse(encode_json(failed), name="response.failed"))
+        self.snapshot = _failed(self.snapshot, event.get("code"), event.get("message"))
+        self.frames.append(_end_event(self.snapshot, event.get("sequence_number")))
 
     def cancel(self) -> None:
         self.snapshot = {**self.snapshot, "status": "cancelled"}
 
 
+def _failed(snapshot: JsonObject, code: object, message: object) -> JsonObject:
+    error = {"code": code if code in _CODES else "server_error", "message": message}
+    return {**snapshot, "status": "failed", "error": error}
+
+
+def _end_event(snapshot: JsonObject, number: object) -> bytes:
+    # A response that was cancelled has no event of its own.
+    kind = f"response.{snapshot['status']}" if snapshot["status"] in _ENDS else "response.failed"
+    return encode_sse(encode_json({"type": kind, "sequence_number": number, "response": snapshot}), name=kind)
+
+
+_ENDS = ("completed", "incomplete", "failed")
 _CODES = ("server_error", "rate_limit_exceeded", "invalid_prompt")
 """Codes of a failed response that clients' types know."""
 
@@ -68,6 +76,12 @@ class ResponsesBackground:
 
     def is_over(self, snapshot: JsonObject, /) -> bool:
         return snapshot.get("status") not in ("queued", "in_progress")
+
+    def fail(self, snapshot: JsonObject, message: str, /) -> JsonObject:
+        return _failed(snapshot, None, message)
+
+    def encode_end(self, snapshot: JsonObject, number: int, /) -> bytes:
+        return _end_event(snapshot, number)
 
     def was_background(self, request: Request, /) -> bool:
         return bool(wire_extra(request.extra, ECHO).get("background"))
