@@ -30,8 +30,9 @@ from dragoman.wires.common.logprobs import read_logprobs
 from dragoman.wires.common.options import can_force_call
 from dragoman.wires.common.request_body import make_request
 from dragoman.wires.google.logprobs import read_logprobs_result, write_logprobs_result
-from dragoman.wires.openai_responses.client_tools import COVERED, decode_client_output, encode_call
+from dragoman.wires.openai_responses.client_tools import decode_client_output, encode_call
 from dragoman.wires.openai_responses.parts import decode_tools
+from dragoman.wires.openai_responses.schema import COVERED
 
 
 def decode(wire: str, body: dict[str, Any]) -> Response:

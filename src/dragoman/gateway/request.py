@@ -375,7 +375,7 @@ class RequestContext:
         if found is None:
             return None
         wire = cast("Wire", self.wire)
-        returned = None if wire.returned_call is None else partial(wire.returned_call, self.request.tools)
+        returned = None if wire.returned_call is None else partial(wire.returned_call, self.request)
         return await self.runtime.reasoning.tagger(
             wire.name, found, self.owner, parts_before=parts_before, returned=returned
         )

@@ -19,9 +19,9 @@ each_model = pytest.mark.parametrize("model", MODELS)
 each_client = pytest.mark.parametrize("client", [name for name in CLIENTS if name != "messages"])
 
 
-def gateway(simulator: ClaudeSimulator, secret: str = "k", api_key: str = "k") -> App:
+def gateway(simulator: ClaudeSimulator, letter: str = "k", api_key: str = "k") -> App:
     record = f'[providers.anthropic]\nbase_url = "http://anthropic.invalid/v1"\napi_key = "{api_key}"\n'
-    config = f'[gateway]\nlog = false\nreasoning_key = "{secret * 64}"\n{record}'
+    config = f'[gateway]\nlog = false\nreasoning_key = "{letter * 64}"\n{record}'
     runtime = Runtime(decode_config(config), {})
     runtime.registry.transport = simulator
     return App(runtime)
@@ -80,7 +80,7 @@ def test_a_changed_tag_in_a_loop_is_no_error(client: str, model: str, change: st
             await step(app, agent)
         assert simulator.refusals == []
         assert_prefix_stable(simulator.bodies[start:])
-        text = "You called tide with {\\\"port\\\":\\\"Brest\\\"}. The result:\\n4.2 m"
+        text = 'You called tide with {\\"port\\":\\"Brest\\"}. The result:\\n4.2 m'
         assert text.encode() in simulator.bodies[start]
         await app.close()
 
@@ -89,7 +89,7 @@ def test_a_changed_tag_in_a_loop_is_no_error(client: str, model: str, change: st
 
 @each_model
 @each_client
-@pytest.mark.parametrize("after", [{"secret": "n"}, {"api_key": "other"}], ids=["another gateway", "another account"])
+@pytest.mark.parametrize("after", [{"letter": "n"}, {"api_key": "other"}], ids=["another gateway", "another account"])
 def test_a_loop_goes_on_without_the_state_of_another_place(client: str, model: str, after: dict[str, str]) -> None:
     async def run() -> None:
         simulator = ClaudeSimulator(reply=reply, model=model)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
 from dragoman.gateway.reasoning.lost_steps import calls_as_text
+from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
 from dragoman.gateway.reasoning.places import CHAT, GOOGLE, NEEDS_THINKING, FoundPart, FoundTag, find_tags
 from dragoman.gateway.reasoning.state import (
     AnswerState,
@@ -33,7 +33,9 @@ CHANGED = "its tag or text was changed, or the tag is of another gateway or API 
 CHANGED_CALL = "its call was changed"
 NOT_STORED = "the store does not have it anymore"
 CALLS_AS_TEXT = Notice(
-    kind="changed", what="calls of an earlier answer", why="sent as text: the target refuses calls without their thinking"
+    kind="changed",
+    what="calls of an earlier answer",
+    why="sent as text: the target refuses calls without their thinking",
 )
 MAX_LOOKUPS = 1000
 """Reads of the store for one request."""

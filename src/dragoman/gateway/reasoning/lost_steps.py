@@ -27,7 +27,9 @@ def _without_results(message: Message, calls: Mapping[str, ToolCall]) -> Message
             parts += _as_text(part, calls[part.id])
         else:
             parts.append(part)
-    role = "user" if message.role == "tool" and not any(isinstance(part, ToolResult) for part in parts) else message.role
+    role = (
+        "user" if message.role == "tool" and not any(isinstance(part, ToolResult) for part in parts) else message.role
+    )
     return replace(message, role=role, parts=tuple(parts))
 
 

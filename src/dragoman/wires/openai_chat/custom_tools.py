@@ -43,9 +43,9 @@ def restore(part: Part, names: frozenset[str]) -> Part:
     return replace(part, extra={**part.extra, COVERED: {"type": CUSTOM}})
 
 
-def returned_call(tools: Iterable[AnyTool], call: ToolCall) -> ToolCall:
-    """A call as the client that offered the tools sends it back: of a custom tool, it has only the input."""
-    return replace(call, arguments={"input": input_text(call)}) if call.name in custom_names(tools) else call
+def returned_call(request: Request, call: ToolCall) -> ToolCall:
+    """A call as the client of a request sends it back: of a custom tool, it has only the input."""
+    return replace(call, arguments={"input": input_text(call)}) if call.name in custom_names(request.tools) else call
 
 
 def as_functions(request: Request) -> Request:

@@ -34,14 +34,20 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import is_data_url
-from dragoman.wires.common.extra import CHANGED, VERBATIM, make_extra, wire_extra
+from dragoman.wires.common.extra import CHANGED, make_extra, wire_extra
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description, input_text
 from dragoman.wires.common.request_body import invalid_field, missing_field
-from dragoman.wires.openai_responses.schema import CUSTOM, NAME, is_own_item_id
+from dragoman.wires.openai_responses.found_tools import (
+    CALLER,
+    FOUND,
+    as_call_of_found,
+    found_definitions,
+    identity,
+    is_found_by_search,
+)
+from dragoman.wires.openai_responses.schema import COVERED, CUSTOM, NAME, is_own_item_id
 
-COVERED = NAME + VERBATIM
-"""The key of the `extra` of a tool, call or result with what its other fields also say."""
 MAX_NAME = 64
 """Characters of a function's name at most providers."""
 _NOT_ALLOWED = r"[^A-Za-z0-9_-]"
@@ -317,10 +323,15 @@ def loaded_tools(
     offered: Sequence[AnyTool],
     decode_tools: Callable[[Any, str], list[AnyTool]],
 ) -> list[AnyTool]:
-    """The tools that items of the input define, in order. The first definition of a tool stays."""
+    """The tools that items of the input define, in order. The first definition of a tool stays.
+
+    Those that a search finds are not among them, if the search is offered: `found_tools` has them.
+    """
     known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
     loaded: list[AnyTool] = []
     for message in messages:
+        if is_found_by_search(message, offered):
+            continue
         items = [item_of_message(message), *(_output_item(result) for result in message.tool_results)]
         for item in items:
             for tool in decode_tools(item.get("tools"), "input.tools") if item is not None else ():
@@ -328,7 +339,7 @@ def loaded_tools(
                     loaded.append(_elsewhere(tool))
                     continue
                 own = client_tool(tool)
-                if tool.name in known and _identity(own) == _identity(known[tool.name]):
+                if tool.name in known and identity(own) == identity(known[tool.name]):
                     continue
                 known[tool.name] = own
                 loaded.append(_renamed(tool, tool.name, {**own, "loaded": True}))
@@ -340,12 +351,6 @@ def _elsewhere(tool: HostedTool | Opaque) -> HostedTool | Opaque:
     if isinstance(tool, Opaque):
         return Opaque(wire=NAME, data={})
     return replace(tool, extra={COVERED: {"tool": {}}})
-
-
-def _identity(own: JsonObject) -> tuple[object, object]:
-    """What tells a tool from another one whose function has the same name."""
-    namespace = wire_extra(own, "namespace").get("name")
-    return (namespace, wire_extra(own, "tool").get("name")) if own else (None, None)
 
 
 # Calls ----------------------------------------------------------------------------------------------------------------
@@ -397,6 +402,8 @@ def call_extra(kind: object, rest: JsonObject, **covered: str) -> dict[str, Any]
 def encode_call(call: ToolCall) -> JsonObject:
     """The item of a call, with the provider's original text of the arguments."""
     extra = {**wire_extra(call.extra, COVERED), **wire_extra(call.extra, NAME)}
+    if extra.pop(FOUND, False):
+        call = as_call_of_found(call)
     kind = str(extra.pop("type", "function_call"))
     if kind in _TOOLS_OF_CALL:
         special = _KINDS[call.name if call.name in _TOOLS_OF_CALL[kind] else _TOOLS_OF_CALL[kind][0]]
@@ -419,14 +426,26 @@ def _payload(call: ToolCall, kind: _Kind) -> object:
 class OfferedTools:
     """The tools that a client offered, by the names of their functions: calls go back in the client's form."""
 
-    def __init__(self, tools: Iterable[AnyTool]) -> None:
+    def __init__(self, tools: Iterable[AnyTool], messages: Iterable[Message] = ()) -> None:
         self._forms: dict[str, dict[str, Any]] = {}
+        self.has_caller = False
+        """Whether calls of `call_found_tool` are calls of another tool."""
         for tool in tools:
-            if isinstance(tool, Tool) and (own := client_tool(tool)):
+            if not isinstance(tool, Tool) or not (own := client_tool(tool)):
+                continue
+            if FOUND in own:
+                self.has_caller = True
+            else:
                 self._forms[tool.name] = _form(own)
+        for own in found_definitions(messages) if self.has_caller else ():
+            if own["tool"].get("type") == "custom" or "namespace" in own:
+                names = [wire_extra(own, member).get("name") for member in ("namespace", "tool")]
+                self._forms.setdefault(function_name(names[0], str(names[1])), _form(own))
 
     def restore(self, call: ToolCall) -> ToolCall:
-        """A call of another wire as a call of the tool that the client offered."""
+        """A call of another wire as a call of the tool that the client offered, or that its search found."""
+        if self.has_caller and call.name == CALLER and COVERED not in call.extra:
+            call = as_call_of_found(call)
         extra = self._forms.get(call.name)
         if extra is None or COVERED in call.extra or NAME in call.extra:
             return call

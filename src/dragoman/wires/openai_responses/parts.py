@@ -16,6 +16,7 @@ from dragoman.types import (
     JsonObject,
     Opaque,
     Part,
+    Request,
     Text,
     Thinking,
     Tool,
@@ -40,6 +41,7 @@ from dragoman.wires.openai_responses.client_tools import (
     function_name,
     is_client_call,
 )
+from dragoman.wires.openai_responses.found_tools import CALLER, as_call_of_caller
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_tool, joined_hosted
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_own_item_id
 
@@ -238,13 +240,14 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     return make_call(data, call.call_id, call.name, text or "")
 
 
-def returned_call(tools: Iterable[AnyTool], call: ToolCall) -> ToolCall:
-    """A call as the client that offered the tools sends it back: its item may not have all arguments."""
-    restored = OfferedTools(tools).restore(call)
+def returned_call(request: Request, call: ToolCall) -> ToolCall:
+    """A call as the client of a request sends it back: its item may not have all arguments."""
+    restored = OfferedTools(request.tools, request.messages).restore(call)
     if restored is call:
         return call
     item = encode_call(restored)
-    return decode_client_call(item) if is_client_call(item) else decode_call(item, "call")
+    returned = decode_client_call(item) if is_client_call(item) else decode_call(item, "call")
+    return as_call_of_caller(returned) if call.name == CALLER else returned
 
 
 def make_call(item: JsonObject, id: str, name: str, text: str) -> ToolCall:

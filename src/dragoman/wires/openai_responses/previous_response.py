@@ -19,6 +19,7 @@ from dragoman.wires.openai_responses.client_tools import (
     decode_client_output,
     loaded_tools,
 )
+from dragoman.wires.openai_responses.found_tools import with_found_tools
 from dragoman.wires.openai_responses.item_lists import output_items
 from dragoman.wires.openai_responses.parts import decode_tools
 from dragoman.wires.openai_responses.request_echo import ECHO, conversation_id, read_echo
@@ -85,8 +86,8 @@ class PreviousResponse:
             rest = tuple(part for part in message.parts if not _is_result(part))
             turns += [Message(role="tool", parts=results)] if results else []
             turns += [replace(message, parts=rest)] if rest or not results else []
-        loaded = loaded_tools(turns, request.tools, decode_tools)
-        return replace(request, messages=tuple(turns), tools=(*request.tools, *loaded))
+        messages, tools = with_found_tools(turns, request.tools, decode_tools)
+        return replace(request, messages=messages, tools=(*tools, *loaded_tools(turns, tools, decode_tools)))
 
     def record(self, request: Request, response: Response, /) -> StoredResponse:
         """Instructions apply to one response only, so they are not stored; system items are.
@@ -95,7 +96,7 @@ class PreviousResponse:
         """
         system = (Message(role="system", parts=(text,)) for text in system_texts(request) if NAME in text.extra)
         echo = Request(extra=make_extra(ECHO, wire_extra(request.extra, ECHO)))
-        tools = OfferedTools(request.tools)
+        tools = OfferedTools(request.tools, request.messages)
         parts = tuple(tools.restore(part) if isinstance(part, ToolCall) else part for part in response.message.parts)
         response = replace(response, message=replace(response.message, parts=parts))
         return StoredResponse(messages=(*system, *request.messages, response.message), response=response, request=echo)

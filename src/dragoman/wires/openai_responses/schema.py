@@ -6,9 +6,12 @@ from typing import Any
 import msgspec
 
 from dragoman.types import FinishReason, JsonObject, Usage
+from dragoman.wires.common.extra import VERBATIM
 from dragoman.wires.common.json import whole_number
 
 NAME = "openai_responses"
+COVERED = NAME + VERBATIM
+"""The key of the `extra` of a tool, call or result with what its other fields also say."""
 ENCRYPTED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
 RARE_FIELDS = {name: name for name in ("logprobs", "top_logprobs", "service_tier", "verbosity")}

@@ -48,6 +48,7 @@ from dragoman.wires.common.request_body import (
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_responses.client_tools import (
+    NO_TOOLS,
     OfferedTools,
     call_id_of_output,
     decode_client_call,
@@ -58,6 +59,7 @@ from dragoman.wires.openai_responses.client_tools import (
     tools_message,
 )
 from dragoman.wires.openai_responses.compaction_item import is_own, read_summary
+from dragoman.wires.openai_responses.found_tools import with_found_tools
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item, encode_hosted_call
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
@@ -117,7 +119,8 @@ class OpenAIResponsesServer:
         is_stateful = any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) or bool(extra.get("store"))
         conversation = _Conversation(is_stateful=is_stateful)
         conversation.read(body.input or [])
-        messages, tools = conversation.messages(), decode_tools(body.tools, "tools")
+        offered = decode_tools(body.tools, "tools")
+        messages, tools = with_found_tools(conversation.messages(), offered, decode_tools)
         system = [] if body.instructions is None else [Text(text=body.instructions)]
         choice, choice_extra, covered_choice = _decode_choice(body.tool_choice)
         verbosity, text = _decode_verbosity(body.text or {})
@@ -163,7 +166,7 @@ class OpenAIResponsesServer:
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         head = Started(id=response.id, model=response.model, created=response.created)
-        tools = OfferedTools(() if request is None else request.tools)
+        tools = NO_TOOLS if request is None else OfferedTools(request.tools, request.messages)
         output = encode_output(response.message.parts, response.id, tools)
         echo = {} if request is None else wire_extra(request.extra, ECHO)
         tier = response.service_tier
@@ -184,7 +187,7 @@ class OpenAIResponsesServer:
         return HttpResponse(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
-        return ResponsesStreamEncoder(wire_extra(request.extra, ECHO), OfferedTools(request.tools))
+        return ResponsesStreamEncoder(wire_extra(request.extra, ECHO), OfferedTools(request.tools, request.messages))
 
 
 def _is_continued(request: Request) -> bool:

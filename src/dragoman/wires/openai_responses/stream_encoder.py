@@ -7,6 +7,7 @@ starts or the response ends, because only then is it clear that no further text 
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.errors import DragomanError
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Started
@@ -32,6 +33,7 @@ from dragoman.wires.common.notices import encode_not_stored
 from dragoman.wires.common.options import tier_word
 from dragoman.wires.common.raw_input import CallWriter
 from dragoman.wires.openai_responses.client_tools import CLIENT_CALLS, NO_TOOLS, OfferedTools, encode_call
+from dragoman.wires.openai_responses.found_tools import CALLER, FoundCallReader
 from dragoman.wires.openai_responses.hosted_tools import encode_hosted_call
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
@@ -199,6 +201,8 @@ class ResponsesStreamEncoder:
         self._echo = echo
         self._tools = tools
         self._calls: dict[int, _Call] = {}
+        self._callers: dict[int, tuple[PartStarted, FoundCallReader]] = {}
+        """Calls of found tools whose name is not known yet, or whose arguments are read."""
         self._head = Started()
         self._number = 0
         self._count = 0
@@ -212,7 +216,7 @@ class ResponsesStreamEncoder:
             case PartDelta():
                 return self._delta(self._parts[event.index], event.text)
             case CallDelta():
-                return self._call_delta(self._calls.get(event.index), event.text)
+                return self._fragment(event)
             case PartStarted():
                 return self._part_started(event)
             case PartEnded():
@@ -395,6 +399,9 @@ class ResponsesStreamEncoder:
 
     def _call_started(self, event: PartStarted) -> bytes:
         """Begin the item of a call whose arguments follow; an item of another type is written at its end."""
+        if self._tools.has_caller and event.name == CALLER:
+            self._callers[event.index] = event, FoundCallReader()
+            return b""
         call = ToolCall(id=event.id or "", name=event.name or "", extra=event.extra)
         item = encode_call(self._tools.restore(call))
         if item["type"] not in _CALL_EVENTS:
@@ -408,6 +415,17 @@ class ResponsesStreamEncoder:
         started = {**_complete(item, self._head.id, index), field: "", "status": "in_progress"}
         return _Call(index, started, CallWriter(raw=item["type"] == CUSTOM))
 
+    def _fragment(self, event: CallDelta) -> bytes:
+        if event.index not in self._callers:
+            return self._call_delta(self._calls.get(event.index), event.text)
+        started, reader = self._callers[event.index]
+        is_new = reader.name is None
+        text = reader.read(event.text)
+        if reader.name is None:
+            return b""
+        out = self._call_started(replace(started, name=reader.name)) if is_new else b""
+        return out + self._call_delta(self._calls.get(event.index), text)
+
     def _call_delta(self, call: _Call | None, text: str) -> bytes:
         if call is None or not (delta := call.writer.read(text)):
             return b""
@@ -415,6 +433,7 @@ class ResponsesStreamEncoder:
         return self._event(f"{event}.delta", item_id=call.item["id"], output_index=call.index, delta=delta)
 
     def _call(self, part_index: int, call: ToolCall) -> bytes:
+        self._callers.pop(part_index, None)
         item = encode_call(call)
         if item["type"] not in _CALL_EVENTS:
             return self._whole_item(_complete(item, self._head.id, self._count))
