@@ -104,7 +104,7 @@ def test_a_call_goes_back_as_a_call_of_the_found_tool() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 def test_the_arguments_of_a_found_tool_come_in_fragments(size: int) -> None:
-    inner = {"text": 'a } " \\ {b', "deep": {"x": [{}]}}
+    inner: dict[str, Any] = {"text": 'a } " \\ {b', "deep": {"x": [{}]}}
     text = json.dumps({"name": "crm__find", "arguments": inner})
     call = ToolCall(id="t1", name=CALLER, arguments=json.loads(text), raw=text)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]

@@ -9,7 +9,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.config import decode_config
 from dragoman.gateway.runtime import Runtime
 from dragoman.testing import ClaudeSimulator, assert_prefix_stable
-from dragoman.types import Message, Request, Text, Thinking, ToolCall
+from dragoman.types import Message, Request, Text, Thinking, ToolCall, is_list, is_object
 from tests.support.gateway.agent_clients import CLIENTS, AgentClient
 from tests.support.gateway.dialects import Seen, look
 
@@ -29,15 +29,12 @@ def gateway(simulator: ClaudeSimulator, letter: str = "k", api_key: str = "k") -
 
 def change_tags(value: Any, change: str) -> Any:
     """A history with other tags."""
-    match value:
-        case dict():
-            return {name: change_tags(item, change) for name, item in value.items()}
-        case list():
-            return [change_tags(item, change) for item in value]
-        case str() if value.startswith("dragoman"):
-            return change.format(value[: len(value) // 2])
-        case _:
-            return value
+    if is_object(value):
+        return {name: change_tags(item, change) for name, item in value.items()}
+    if is_list(value):
+        return [change_tags(item, change) for item in value]
+    is_tag = isinstance(value, str) and value.startswith("dragoman")
+    return change.format(value[: len(value) // 2]) if is_tag else value
 
 
 def reply(request: Request) -> Message:
