@@ -158,6 +158,17 @@ def test_without_the_search_the_tools_are_offered() -> None:
     assert nothing.messages[-1].tool_results[0].text == "No tools were found."
 
 
+def test_a_hosted_tool_that_a_search_found_is_offered() -> None:
+    tools = decoded(ASK, {**FOUND, "tools": [FIND, {"type": "web_search"}]}, tools=[SEARCH]).tools
+    assert [getattr(tool, "name", "hosted") for tool in tools] == ["tool_search", CALLER, "hosted"]
+
+
+def test_an_additional_tool_that_comes_again_changes_nothing() -> None:
+    item = {"type": "additional_tools", "role": "developer", "tools": [FIND]}
+    tools = decoded(item, item, tools=[SEARCH]).tools
+    assert [tool.name for tool in tools if isinstance(tool, Tool)] == ["tool_search", CALLER, "find"]
+
+
 def test_a_stored_answer_continues_likewise() -> None:
     first = decoded(ASK, FOUND, tools=[SEARCH])
     call = call_of_caller("crm__find", {"a": 1}, "d1")

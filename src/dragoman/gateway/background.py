@@ -230,7 +230,7 @@ class BackgroundResponses:
             except Truncated:
                 if (snapshot := await self._stored(context, hooks, id)) is None:
                     raise
-                await write(hooks.encode_end(snapshot, reader.count))
+                await write(hooks.encode_failed(snapshot, reader.count))
 
         if not await is_over() and await reader.ask():
             return _event_stream(context, follow)

@@ -215,8 +215,8 @@ class BackgroundHooks(Protocol):
         """The snapshot of a response that failed for some reason."""
         ...
 
-    def encode_end(self, snapshot: JsonObject, number: int, /) -> bytes:
-        """The last event of a stream, with its number, for a response that has ended."""
+    def encode_failed(self, snapshot: JsonObject, number: int, /) -> bytes:
+        """The last event of a stream, with its number, for a response that failed."""
         ...
 
     def was_background(self, request: Request, /) -> bool:

@@ -15,6 +15,7 @@ from dragoman.registry import Registry
 from dragoman.targets.target import Target
 from dragoman.types import Finish, Message, Request, Response, Text, ToolCall
 from dragoman.wires.common.raw_input import INPUT
+from dragoman.wires.openai_chat.custom_tools import returned_call
 from tests.support.wires.conversations import CLIENTS
 
 GRAMMAR = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "select"'}}
@@ -153,3 +154,11 @@ def test_a_call_of_an_older_transcript_becomes_a_function() -> None:
     request = replace(request, messages=(*request.messages, Message(role="assistant", parts=(Text(text="!"), old))))
     (call,) = sent(request, DEEPSEEK)[0]["messages"][-2]["tool_calls"]
     assert (call["type"], call["x"], "custom" in call) == ("function", 1, False)
+
+
+def test_a_call_is_known_as_the_client_sends_it_back() -> None:
+    request = decoded(tools=[SQL])
+    call = ToolCall(id="call_1", name="sql", arguments={"query": QUERY})
+    assert returned_call(request, call).arguments == {"input": QUERY}
+    other = ToolCall(id="call_1", name="tide", arguments={"query": QUERY})
+    assert returned_call(request, other) is other

@@ -61,3 +61,11 @@ def test_a_cancelled_response_keeps_what_it_has() -> None:
 def test_a_stored_response_says_whether_it_ran_in_the_background() -> None:
     assert HOOKS.was_background(REQUEST)
     assert not HOOKS.was_background(Request())
+
+
+def test_a_response_whose_worker_died_is_failed() -> None:
+    snapshot = HOOKS.fail(HOOKS.progress(REQUEST, HEAD).snapshot, "the worker has stopped")
+    assert (snapshot["status"], snapshot["error"]["message"]) == ("failed", "the worker has stopped")
+    event = HOOKS.encode_failed(snapshot, 7)
+    assert event.startswith(b"event: response.failed\n")
+    assert b'"sequence_number":7' in event

@@ -43,7 +43,7 @@ class ResponsesProgress:
     def _fail(self, event: JsonObject) -> None:
         """An error of the stream is the end of the response, and clients fetch it later as `failed`."""
         self.snapshot = _failed(self.snapshot, event.get("code"), event.get("message"))
-        self.frames.append(_end_event(self.snapshot, event.get("sequence_number")))
+        self.frames.append(_failed_event(self.snapshot, event.get("sequence_number")))
 
     def cancel(self) -> None:
         self.snapshot = {**self.snapshot, "status": "cancelled"}
@@ -54,13 +54,11 @@ def _failed(snapshot: JsonObject, code: object, message: object) -> JsonObject:
     return {**snapshot, "status": "failed", "error": error}
 
 
-def _end_event(snapshot: JsonObject, number: object) -> bytes:
-    # A response that was cancelled has no event of its own.
-    kind = f"response.{snapshot['status']}" if snapshot["status"] in _ENDS else "response.failed"
+def _failed_event(snapshot: JsonObject, number: object) -> bytes:
+    kind = "response.failed"
     return encode_sse(encode_json({"type": kind, "sequence_number": number, "response": snapshot}), name=kind)
 
 
-_ENDS = ("completed", "incomplete", "failed")
 _CODES = ("server_error", "rate_limit_exceeded", "invalid_prompt")
 """Codes of a failed response that clients' types know."""
 
@@ -80,8 +78,8 @@ class ResponsesBackground:
     def fail(self, snapshot: JsonObject, message: str, /) -> JsonObject:
         return _failed(snapshot, None, message)
 
-    def encode_end(self, snapshot: JsonObject, number: int, /) -> bytes:
-        return _end_event(snapshot, number)
+    def encode_failed(self, snapshot: JsonObject, number: int, /) -> bytes:
+        return _failed_event(snapshot, number)
 
     def was_background(self, request: Request, /) -> bool:
         return bool(wire_extra(request.extra, ECHO).get("background"))

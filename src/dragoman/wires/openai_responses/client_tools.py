@@ -330,8 +330,7 @@ def loaded_tools(
     known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
     loaded: list[AnyTool] = []
     for message in messages:
-        if is_found_by_search(message, offered):
-            continue
+        is_found = is_found_by_search(message, offered)
         items = [item_of_message(message), *(_output_item(result) for result in message.tool_results)]
         for item in items:
             for tool in decode_tools(item.get("tools"), "input.tools") if item is not None else ():
@@ -339,7 +338,7 @@ def loaded_tools(
                     loaded.append(_elsewhere(tool))
                     continue
                 own = client_tool(tool)
-                if tool.name in known and identity(own) == identity(known[tool.name]):
+                if is_found or (tool.name in known and identity(own) == identity(known[tool.name])):
                     continue
                 known[tool.name] = own
                 loaded.append(_renamed(tool, tool.name, {**own, "loaded": True}))
