@@ -221,7 +221,17 @@ def forget_lease(store: str, id: str) -> None:
     asyncio.run(forget())
 
 
-def test_another_gateway_follows_cancels_and_outlives_it(tmp_path: Path, upstream: FaultyServer, store: str) -> None:
+@pytest.fixture
+def own_upstream() -> Iterator[FaultyServer]:
+    """A provider without lines that other tests left."""
+    with FaultyServer() as server:
+        yield server
+
+
+def test_another_gateway_follows_cancels_and_outlives_it(
+    tmp_path: Path, own_upstream: FaultyServer, store: str
+) -> None:
+    upstream = own_upstream
     config = f'[gateway]\nstore = "{store}"\n[chain]\nretries = 0\n{record("up", upstream.base_url())}'
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
