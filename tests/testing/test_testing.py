@@ -54,10 +54,11 @@ EVERY_WIRE = pytest.mark.parametrize("wire", wires.NAMES)
 
 @EVERY_WIRE
 def test_a_script_speaks_every_wire(wire: str) -> None:
-    script = Scripted("Hello.", CALL, (CALL, OTHER_CALL), assistant("Bye."), Overloaded("busy"))
+    script = Scripted("Hello.", CALL, (CALL, OTHER_CALL), [CALL, OTHER_CALL], assistant("Bye."), Overloaded("busy"))
     model = script.model(wire, retries=0)
     assert model.generate("hi").text == "Hello."
     assert model.generate("hi", tools=[TIDE]).tool_calls[0].arguments == {"port": "Brest"}
+    assert len(model.generate("hi", tools=[TIDE]).tool_calls) == 2
     assert len(model.generate("hi", tools=[TIDE]).tool_calls) == 2
     assert asyncio.run(model.agenerate("hi")).text == "Bye."
     with pytest.raises(Overloaded):

@@ -130,7 +130,7 @@ class DefectiveAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True):
         check_struct(self)
 
 
-Answer: TypeAlias = str | Message | Response | ToolCall | tuple[ToolCall, ...]
+Answer: TypeAlias = str | Message | Response | ToolCall | tuple[ToolCall, ...] | list[ToolCall]
 """A response, or a short form of one."""
 ScriptLine: TypeAlias = (
     Answer
@@ -166,7 +166,7 @@ class EncodedAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_o
 
 
 def check_lines(lines: Iterable[Any], /) -> list[ScriptLine]:
-    """The lines of a script; InvalidRequest if one of them is none.
+    """The lines of a script; InvalidRequest if a value cannot be a line.
 
     >>> check_lines(["hello"])
     ['hello']
@@ -186,9 +186,9 @@ def as_response(answer: Answer, /) -> Response:
     if isinstance(answer, Response):
         return answer
     if kind_of(Answer).read(answer) is WRONG:
-        raise wrong_value("answer", "a str, a Message, a Response, a ToolCall or a tuple of them", answer)
+        raise wrong_value("answer", "a str, a Message, a Response, a ToolCall or a list of them", answer)
     parts: Iterable[Any] = (
-        (answer,) if isinstance(answer, str | ToolCall) else answer if isinstance(answer, tuple) else ()
+        (answer,) if isinstance(answer, str | ToolCall) else answer if isinstance(answer, tuple | list) else ()
     )
     message = answer if isinstance(answer, Message) else assistant(*parts)
     words = len(message.text.split()) + sum(len(call.arguments) + 1 for call in message.tool_calls)
