@@ -30,6 +30,7 @@ from dragoman.targets.provider import Provider
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.wires.common.server_endpoints import Route
+from tests.support import features
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "Calls": ("dragoman.api", "dragoman.models", "dragoman.registry", "dragoman.engine.explanation"),
@@ -251,7 +252,8 @@ def _errors() -> str:
         (each for each in errors if issubclass(each, dragoman.DragomanError)), key=lambda each: each.__name__
     ):
         lines += [f"## {error.__name__}", "", *_doc(error), f"**What to do:** {CURES[error.__name__]}", ""]
-        lines += [f"A subclass of `{error.__bases__[0].__name__}`.", ""]
+        parent = next(base for base in error.__mro__[1:] if not base.__name__.startswith("_"))
+        lines += [f"A subclass of `{parent.__name__}`.", ""]
     return "\n".join(lines)
 
 
@@ -477,8 +479,22 @@ def _provider(record: Provider) -> str:
             rows = (
                 (f"`{field.name}`", _cell_code(_short(getattr(value, field.name))), field.text) for field in changed
             )
-            lines += [f"## {title}", "", "Where it differs from the defaults:", "", *_table(("", "value", ""), rows)]
+            lines += [f"## {title}", "", "What differs from the defaults:", "", *_table(("", "value", ""), rows)]
+    changes = [
+        (feature, kind, f"{reason[0].upper()}{reason[1:]}") for feature, kind, reason in features.changes(record.name)
+    ]
+    if changes:
+        lines += ["## What is changed for it", "", CHANGES, "", *_table(("you send", "it is", "why"), changes)]
     return "\n".join(lines)
+
+
+CHANGES = (
+    "A request for each feature was encoded for this provider, with a model about which nothing more is known. The "
+    "features in this table do not arrive as you send them. *Refused*: the call fails before anything is sent, and a "
+    "chain continues with its next target. *Dropped*, *changed* and *info*: the request is sent, and the response has this "
+    "notice; with `strict=True`, a dropped or changed feature is an error. All other features arrive as they are. "
+    "`dragoman explain` shows the exact bytes for a model of yours."
+)
 
 
 def _short(value: object) -> str:
