@@ -491,8 +491,8 @@ def _provider(record: Provider) -> str:
 CHANGES = (
     "A request for each feature was encoded for this provider, with a model about which nothing more is known. The "
     "features in this table do not arrive as you send them. *Refused*: the call fails before anything is sent, and a "
-    "chain continues with its next target. *Dropped*, *changed* and *info*: the request is sent, and the response has this "
-    "notice; with `strict=True`, a dropped or changed feature is an error. All other features arrive as they are. "
+    "chain continues with its next target. *Dropped*, *changed* and *info*: the request is sent, and the response has "
+    "this notice; with `strict=True`, a dropped or changed feature is an error. All other features arrive as they are. "
     "`dragoman explain` shows the exact bytes for a model of yours."
 )
 
