@@ -17,7 +17,7 @@ app = FastAPI()
 model = dragoman.model("demo/any")
 
 
-async def events(question: str) -> AsyncIterator[str]:
+async def answer(question: str) -> AsyncIterator[str]:
     """The answer as events. If the client disconnects, the stream is closed."""
     try:
         async with model.astream(question) as stream:
@@ -29,8 +29,8 @@ async def events(question: str) -> AsyncIterator[str]:
 
 
 @app.get("/answer")
-async def answer(question: str) -> StreamingResponse:
-    return StreamingResponse(events(question), media_type="text/event-stream")
+async def get_answer(question: str) -> StreamingResponse:
+    return StreamingResponse(answer(question), media_type="text/event-stream")
 
 
 def main() -> None:

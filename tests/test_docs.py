@@ -1,19 +1,29 @@
-"""The pages: every Python block runs when it is copied alone, its output is shown as it is, links and lists are complete."""
+"""The pages: every Python block runs when it is copied alone, its output is shown as it is, links and lists are complete.
 
+A block `python` runs here as it is. A block `py` needs something that the page has described before, such as a running
+gateway or a key, so a test of its own runs it with that.
+"""
+
+import ast
+import asyncio
 import importlib
 import re
+import shlex
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.api import default_registry
+from dragoman.cli.parser import COMMANDS, parser_of
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.config import decode_config
 from dragoman.gateway.runtime import Runtime
+from dragoman.testing import ClaudeSimulator
 from tests.support import features
 from tests.support.paths import ROOT
 
@@ -42,9 +52,85 @@ def test_each_block_runs_alone(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def _run(code: str, page: Path, line: int) -> str:
     """Run a block in a namespace of its own, and return what it prints."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    program = compile("\n" * line + code, str(page), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     with redirect_stdout(StringIO()) as output:
-        exec(compile("\n" * line + code, str(page), "exec"), {"__name__": "__main__"})  # noqa: S102 - our own pages
+        coroutine = eval(program, names)  # noqa: S307 - our own pages
+        if coroutine is not None:
+            asyncio.run(coroutine)
     return output.getvalue()
+
+
+OTHER_BLOCKS = {
+    "README.md": 2,  # below, with a simulator of Claude; tests/gateway/test_docs.py
+    "docs/batches.md": 1,  # tests/gateway/test_docs.py
+    "docs/gateway.md": 4,  # tests/gateway/test_docs.py
+    "docs/how-to/fastapi.md": 1,  # below: it is the program of examples/, which tests/test_examples.py runs
+    "docs/how-to/notebook.md": 1,  # below
+    "docs/tools.md": 1,  # it starts MCP servers of others; tests/tools/test_mcp.py and examples/mcp_agent.py start our own
+    "docs/tutorial.md": 2,  # tests/gateway/test_docs.py
+}
+"""The number of `py` blocks of each page, and what runs them."""
+
+
+def _blocks(page: str) -> list[tuple[str, str]]:
+    """The `py` blocks of a page, with their outputs."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(BLOCK.pattern.replace("```python", "```py"), text, re.MULTILINE | re.DOTALL)
+
+
+def test_every_python_block_has_a_test() -> None:
+    names = [page.relative_to(ROOT).as_posix() for page in PAGES]
+    assert {name: len(blocks) for name in names if (blocks := _blocks(name))} == OTHER_BLOCKS
+    kinds = {
+        kind for page in PAGES for kind in re.findall(r"^```(.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert kinds <= {
+        "python",
+        "py",
+        "output",
+        "console",
+        "bash",
+        "sh",
+        "toml",
+        "json",
+        "yaml",
+        "ini",
+        "text",
+        "{toctree}",
+    }
+
+
+def test_the_five_lines_with_a_provider_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ClaudeSimulator("It has salt from rivers.").serve() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
+        default_registry.cache_clear()
+        assert _run(_blocks("README.md")[0][0], ROOT / "README.md", 0) == "It has salt from rivers."
+    default_registry.cache_clear()
+
+
+def test_the_cell_of_a_notebook_runs() -> None:
+    ((code, output),) = _blocks("docs/how-to/notebook.md")
+    assert _run(code, ROOT, 0) == output
+
+
+def test_the_how_to_for_fastapi_is_the_example() -> None:
+    ((code, _),) = _blocks("docs/how-to/fastapi.md")
+    example = (ROOT / "examples" / "fastapi_endpoint.py").read_text(encoding="utf-8")
+    body = code.partition("\n\napp = ")[2]  # the example imports more
+    assert [line for line in body.splitlines() if line.partition("  #")[0] not in example] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_the_command_lines_of_a_page_are_valid(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for shown, inline in re.findall(r"^(?:\$ )?(dragoman .*)$|`(dragoman [a-z][^`]*)`", text, re.MULTILINE):
+        words = shlex.split(shown or inline, comments=True)
+        end = next((number for number, word in enumerate(words) if word in {"|", "&", ">", ";", "&&"}), len(words))
+        command, *arguments = words[1:end]
+        if command in COMMANDS and arguments and "--help" not in arguments:
+            parser_of(command).parse_args(arguments)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])

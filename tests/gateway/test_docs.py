@@ -1,17 +1,21 @@
 """The curl commands and official packages that the pages show work against a running gateway."""
 
 import gc
+import json
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman import wires
+from dragoman.gateway.auth.api_keys import hash_key
 from tests.support.gateway.live import Gateway
 from tests.support.paths import ROOT
 
@@ -53,6 +57,45 @@ def test_an_official_package_is_answered(gateway: Gateway, block: str, capsys: p
         names.clear()
         gc.collect()
     assert [line[:6] for line in capsys.readouterr().out.splitlines()] == ["Hello!"] * block.count("print(")
+
+
+def _blocks(page: str) -> list[str]:
+    return re.findall(r"^```py\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_batch_of_the_page_is_created(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = {"model": "demo/any", "messages": [{"role": "user", "content": "hello"}]}
+    row = {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    names: dict[str, Any] = {}
+    (block,) = _blocks("docs/batches.md")
+    with warnings.catch_warnings(action="ignore"):  # a page does not close its client and its file
+        exec(block.replace(HERE, f"127.0.0.1:{gateway.port}"), names)  # noqa: S102 - what a page shows
+        assert names["batch"].status in {"validating", "in_progress", "finalizing", "completed"}
+        names.clear()
+        gc.collect()
+
+
+def test_the_gateway_of_the_tutorial_answers_its_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (config,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (harbour,) = re.findall(r"Save this as `harbour.py`:\n\n```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "harbour.py").write_text(harbour, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    key = "dg-a-key-for-the-tutorial"
+    with Gateway(tmp_path, config, env={"ALICE_HASH": hash_key(key)}) as running:
+        for block in _blocks("docs/tutorial.md"):
+            code = block.replace(HERE, f"127.0.0.1:{running.port}").replace("the key of alice", key)
+            with warnings.catch_warnings(action="ignore"):  # a page does not close its client
+                names: dict[str, Any] = {}
+                exec(code, names)  # noqa: S102 - what a page shows
+                names.clear()
+                gc.collect()
+    assert [line[:6] for line in capsys.readouterr().out.splitlines()] == ["Hello!", "tide s"]
+    sys.modules.pop("harbour")
 
 
 def test_every_official_package_is_shown() -> None:
