@@ -43,7 +43,7 @@ def test_the_source_of_aws_is_named(tmp_path: Path, config: str, env: dict[str, 
 
 
 def test_a_profile_that_no_file_has_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="AWS_PROFILE names the profile 'x'"):
+    with pytest.raises(SetupError, match=r"AWS_PROFILE must be a profile in ~/\.aws, got 'x'"):
         aws(tmp_path, AWS_PROFILE="x")
 
 

@@ -78,7 +78,8 @@ def overview() -> str:
     >>> overview().splitlines()[0]
     'usage: dragoman COMMAND [OPTIONS]'
     """
-    lines = [f"  {name:<11} {command.help}" for name, command in COMMANDS.items()]
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}} {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(
         (
             "usage: dragoman COMMAND [OPTIONS]",
@@ -358,7 +359,7 @@ def _targets(parser: ArgumentParser) -> None:
 
 
 def _completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=SHELLS)
+    parser.add_argument("shell", choices=SHELLS, help="the shell that you use")
 
 
 def _nothing(_parser: ArgumentParser) -> None:

@@ -122,7 +122,7 @@ class AwsCredential(CachedCredential[AwsKeys]):
         texts = (self._read("AWS_SHARED_CREDENTIALS_FILE", "credentials"), self._read("AWS_CONFIG_FILE", "config"))
         profile = read_profile(self._profile_name, *texts)
         if not profile.is_known and self._profile_name != "default":
-            raise SetupError(f"AWS_PROFILE names the profile {self._profile_name!r}, which no file has")
+            raise SetupError(f"AWS_PROFILE must be a profile in ~/.aws, got {self._profile_name!r}")
         return profile
 
     def _read(self, variable: str, name: str) -> str:

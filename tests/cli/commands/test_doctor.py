@@ -39,12 +39,15 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
         GROQ_API_KEY="k\n1",
         DRAGOMAN_MODEL="nobody/x",
         SSL_CERT_FILE="/nowhere.pem",
+        HTTPS_PROXY="socks5://proxy:1080",
     )
     wrong = [line for line in done.out.splitlines() if line.startswith("wrong")]
     assert done.code == 1
-    assert len(wrong) == 5
+    assert len(wrong) == 6
     assert "LLM_BOX must be scheme" in wrong[0]
-    assert wrong[2].endswith("dragoman.toml: invalid config:")
+    assert "/nowhere.pem" in wrong[1]
+    assert "HTTPS_PROXY: proxies of kind socks5" in wrong[2]
+    assert wrong[3].endswith("dragoman.toml: invalid config:")
     assert "\n       - aliases.fast: aliases form a cycle" in done.out
     for fix in ("unset it", "correct the file or its path", "export GROQ_API_KEY=…", "set DRAGOMAN_MODEL to a spec"):
         assert fix in done.out

@@ -20,6 +20,7 @@ from dragoman.engine.effects import Sign
 from dragoman.errors import AuthFailed, DragomanError, SetupError
 from dragoman.http import HttpRequest, redact_url
 from dragoman.io.cloud_sources import CLOUDS, Cloud
+from dragoman.io.connect import place_of, tls_context
 from dragoman.registry import Registry
 from dragoman.targets.provider import clean_key
 
@@ -99,9 +100,16 @@ def _is_installed(module: str) -> bool:
 def _variables() -> Iterator[CheckResult]:
     for name, error in Registry(env={}).load_env(os.environ).items():
         yield CheckResult("wrong", f"provider {name}: {error}", "correct the variable, or unset it")
-    path = os.environ.get(_CA_FILE)
-    if path and not Path(path).is_file():
-        yield CheckResult("wrong", f"{_CA_FILE}: no such file: {path}", "set it to a PEM file, or unset it")
+    if path := os.environ.get(_CA_FILE):
+        try:
+            tls_context(path)
+        except SetupError as error:
+            yield CheckResult("wrong", f"{_CA_FILE}={path}: {error}", "set it to a PEM file, or unset it")
+    for scheme in ("https", "http"):
+        try:
+            place_of(f"{scheme}://example.com", os.environ)
+        except SetupError as error:
+            yield CheckResult("wrong", str(error), "correct the variable, or unset it")
 
 
 def _config(arguments: Namespace, registry: Registry) -> Iterator[CheckResult]:
@@ -168,7 +176,7 @@ def _unused_cloud(cloud: Cloud, registry: Registry) -> CheckResult | None:
     try:
         source = cloud.find_source(registry.env)
     except SetupError as error:
-        return CheckResult("wrong", f"{cloud.name}: {error}", "see docs/clouds.md")
+        return CheckResult("wrong", f"{cloud.name}: {error}", cloud.hint)
     if source is not None:
         return CheckResult("ok", f"{cloud.name}: a model would use credentials from {source.name}", source.hint)
     variable = next((name for name in cloud.variables if registry.env.get(name)), None)
@@ -197,7 +205,7 @@ def _cloud_credential(name: str, registry: Registry) -> CheckResult:
         request = HttpRequest(method="GET", origin=target.base_url, path="/")
         target.credential.sign(Sign(request, target, timeout=30.0))
     except DragomanError as error:
-        return CheckResult("wrong", f"{name}: {terminal.describe_error(error)}", "see docs/clouds.md")
+        return CheckResult("wrong", f"{name}: {terminal.describe_error(error)}")
     return CheckResult("ok", f"{name}: credentials from {target.credential.source}")
 
 
