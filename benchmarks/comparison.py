@@ -2,6 +2,7 @@
 
     python -m benchmarks.comparison [NAME...]      about three minutes; needs a package index and npm
 
+It prints a line for each peer, for docs/comparison.md, and then the two rows of the table in the README.
 Each Python package is installed into a venv of its own, without pip in the count. The time is CPU time of a fresh
 interpreter with compiled byte code, the median of five, minus that of a bare interpreter.
 """
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,20 +41,56 @@ PYTHON = {
 NPM = {"ai": ("ai", "@ai-sdk/openai", "@ai-sdk/anthropic", "@ai-sdk/google")}
 
 
+class Figures(NamedTuple):
+    """What was measured for one peer."""
+
+    version: str
+    packages: int
+    megabytes: float
+    import_ms: float | None
+    """None if there is no import to measure."""
+
+    def __str__(self) -> str:
+        time = "" if self.import_ms is None else f"   import {self.import_ms:>6.0f} ms CPU"
+        return f"{self.version:<10} {self.packages:>3} packages {self.megabytes:>6.1f} MB{time}"
+
+
+COLUMNS = ("dragoman", "litellm", "pydantic-ai-slim", "ai", "bifrost")
+"""The peers in the order of the README."""
+
+
 def main() -> None:
-    """Print a line for each peer."""
+    """Print a line for each peer, and the rows of the README."""
     names = sys.argv[1:] or [*PYTHON, *NPM]
     print(f"Python {sys.version.split()[0]}, {sys.platform}")
+    measured: dict[str, Figures] = {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             try:
-                line = _npm(Path(folder), NPM[name]) if name in NPM else _python(Path(folder), name, PYTHON[name])
+                figures = _npm(Path(folder), NPM[name]) if name in NPM else _python(Path(folder), name, PYTHON[name])
             except (subprocess.CalledProcessError, OSError) as error:
-                line = f"could not be installed: {error}"
-        print(f"{name:<18} {line}", flush=True)
+                print(f"{name:<18} could not be installed: {error}", flush=True)
+                continue
+        measured[name] = figures
+        print(f"{name:<18} {figures}", flush=True)
+    print("\nFor the table of README.md:", *readme_rows(measured), sep="\n")
 
 
-def _python(folder: Path, name: str, peer: Peer) -> str:
+def readme_rows(measured: Mapping[str, Figures]) -> tuple[str, str]:
+    """The rows of the table in the README, in Markdown."""
+    figures = [measured.get(name) for name in COLUMNS]
+    packages = [str(each.packages) if each else MISSING for each in figures]
+    times = [f"{each.import_ms:.0f} ms" if each and each.import_ms is not None else MISSING for each in figures]
+    return (
+        f"| packages that are installed | {' | '.join(packages)} |",
+        f"| CPU time of the import | {' | '.join(times)} |",
+    )
+
+
+MISSING = "not measured"
+
+
+def _python(folder: Path, name: str, peer: Peer) -> Figures:
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
     site = next(folder.glob("lib/python*/site-packages"))
@@ -62,15 +100,14 @@ def _python(folder: Path, name: str, peer: Peer) -> str:
     megabytes = (_size(site) - size) / 1e6
     _run(python, "-c", peer.statement)  # compiles
     bare, cost = (_cpu(python, statement) for statement in ("pass", peer.statement))
-    size_and_time = f"{megabytes:>6.1f} MB   import {1000 * (cost - bare):>6.0f} ms CPU"
-    return f"{packages[name]:<10} {len(packages):>3} packages {size_and_time}"
+    return Figures(packages[name], len(packages), megabytes, 1000 * (cost - bare))
 
 
-def _npm(folder: Path, packages: tuple[str, ...]) -> str:
+def _npm(folder: Path, packages: tuple[str, ...]) -> Figures:
     _run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *packages)
     lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
     version = lock[f"node_modules/{packages[0]}"]["version"]
-    return f"{version:<10} {len(lock) - 1:>3} packages {_size(folder / 'node_modules') / 1e6:>6.1f} MB"
+    return Figures(version, len(lock) - 1, _size(folder / "node_modules") / 1e6, None)
 
 
 def _packages(python: Path) -> dict[str, str]:
