@@ -583,7 +583,7 @@ def test_a_path_must_be_one_that_can_exist(path: str) -> None:
             {},
             "Text must be called with names, got too many values without; write text=",
         ),
-        (partial(cast("Any", Text), "a"), {"text": "b"}, "text must be passed once, got it by place and by name"),
+        (partial(cast("Any", Text), "a"), {"text": "b"}, "text must be passed once, got it by position and by name"),
     ],
 )
 def test_a_wrong_name_of_a_parameter_has_a_hint(make: Any, fields: dict[str, Any], message: str) -> None:

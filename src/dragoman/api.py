@@ -141,7 +141,7 @@ def extract(
 def extract(
     model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any:
-    """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times.
+    """A value of a type. If an answer does not fit, the model gets the reasons and tries again, `max_repairs` times.
 
     >>> extract("demo/any", bool, "Is it so?")
     True

@@ -282,7 +282,7 @@ class Model:
     def extract(
         self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any:
-        """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times."""
+        """A value of a type. If it does not fit, the model gets the reasons and tries again, `max_repairs` times."""
         with short_traceback:
             plan = self._extract(_parser("output_type", output_type), prompt, max_repairs, options)
             return self._registry.driver.run(plan).parsed

@@ -106,7 +106,7 @@ class Registry:
             if value is not None and not isinstance(value, kind):
                 raise wrong_value(name, f"a {kind.__name__} or None", value)
         if health is not None and health_policy is not None:
-            raise SetupError("health must not be set beside health_policy; pass Health(policy)", param="health")
+            raise SetupError("health must not be set together with health_policy; pass Health(policy)", param="health")
         self.health = health or Health(health_policy, lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
@@ -260,7 +260,7 @@ class Registry:
         if provider is not None and not isinstance(provider, Provider):
             raise wrong_value("provider", "a Provider", provider, "or pass its fields by their names")
         if provider is not None and "like" in fields:
-            raise SetupError("like must not be set beside a record; pass one of them", param="like")
+            raise SetupError("like must not be set together with a record; pass one of them", param="like")
         client = fields.get("http_client", None if provider is None else provider.http_client)
         if client is not None:
             fields["http_client"] = make_transport(client)

@@ -287,7 +287,7 @@ def test_no_deadline_is_none_for_repairs_too() -> None:
 
 
 def test_an_output_type_and_a_schema_are_one_too_many() -> None:
-    with pytest.raises(InvalidRequest, match="schema must not be set beside an output type"):
+    with pytest.raises(InvalidRequest, match="schema must not be set together with an output type"):
         scripted(Scripted()).extract(Bill, "Bill?", schema={})
 
 

@@ -135,7 +135,7 @@ def test_white_space_around_a_header_is_none_of_it() -> None:
 
 
 def test_a_record_is_not_also_like_another() -> None:
-    with pytest.raises(SetupError, match="like must not be set beside a record"):
+    with pytest.raises(SetupError, match="like must not be set together with a record"):
         empty().add_provider(PROVIDERS["groq"], like="openai")
 
 
@@ -349,7 +349,7 @@ def test_all_problems_of_a_health_policy_are_listed() -> None:
 
 
 def test_a_registry_takes_a_health_or_a_policy() -> None:
-    with pytest.raises(SetupError, match=r"^health must not be set beside health_policy"):
+    with pytest.raises(SetupError, match=r"^health must not be set together with health_policy"):
         Registry(env={}, health=Health(), health_policy=HealthPolicy())
 
 

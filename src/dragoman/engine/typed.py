@@ -116,7 +116,7 @@ def with_output_schema(request: Request, output_type: OutputType[Any], targets: 
     'bool'
     """
     if request.schema is not None:
-        raise InvalidRequest("schema must not be set beside an output type; pass one of them", param="schema")
+        raise InvalidRequest("schema must not be set together with an output type; pass one of them", param="schema")
     strict, name = request.schema_strict, request.schema_name
     if strict is None and targets and targets[0].quirks.strict and output_type.is_strict:
         strict = True

@@ -170,7 +170,7 @@ class BackgroundResponses:
             self._size -= running.size
 
     async def answer(self, context: RequestContext, request: EndpointRequest, /) -> GatewayResponse | None:
-        """The response to a client that asks for a response in the background; None if it is no such response."""
+        """The response to a client that asks for a response in the background; None for any other request."""
         if context.wire is None or (hooks := context.wire.background) is None:
             return None
         match request:

@@ -102,7 +102,7 @@ def check_headers(headers: object, /) -> dict[str, str]:
 
 
 def check_base_url(base_url: object, /) -> str:
-    """A base URL; InvalidRequest if it is none.
+    """Check a base URL; InvalidRequest if it is not valid.
 
     >>> check_base_url("http://box:8000")
     'http://box:8000'

@@ -1,7 +1,7 @@
 """The prices of models, from prices.json, and the cost of an answer.
 
 The list comes from the package genai-prices; `python -m tests.support.price_list` writes it. Its source and its date
-stand beside every cost, because prices change.
+are part of every cost, because prices change.
 """
 
 import re

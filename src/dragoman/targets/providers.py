@@ -208,7 +208,7 @@ _RECORDS = (
             reasoning="switch",
             efforts=("none", "low", "high", "max"),
             unsupported=("n", "logit_bias", "service_tier", "verbosity"),
-            # 400: "Thinking mode does not support this tool_choice"; it thinks unless told otherwise (2026-08).
+            # 400: "Thinking mode does not support this tool_choice"; it thinks by default (2026-08).
             forced_choice_with_thinking=False,
             reasoning_replay_fields=("reasoning_content",),
             calls_need_reasoning=True,

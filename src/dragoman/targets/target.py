@@ -181,7 +181,7 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """With `think_tags`: the prompt ends with `<think>`, so the text before `</think>` is thinking. A stream gives no
     text before its end is known."""
     empty_prompt: bool = False
-    """A prompt of empty text may stand beside a system prompt, where the wire has no such message otherwise."""
+    """A request may have a system prompt and an empty text as its only message."""
     accepts_unknown_fields: bool = True
     """Fields of the wire that the vocabulary does not have may be sent, from `extra`."""
     client_tools: bool = True

@@ -19,7 +19,7 @@ MIN_VALUE = 16
 """Characters of a header's value that is taken for a secret, whatever the name of the header says."""
 _PUBLIC = frozenset({"accept", "accept-encoding", "accept-language", "anthropic-beta", "anthropic-version",
                      "content-length", "content-type", "host", "openai-beta", "user-agent"})  # fmt: skip
-"""Headers whose values are no secret, and may be a part of an honest answer."""
+"""Headers whose values are not secret, and may be a part of a normal answer."""
 _MIN_ENCODED = 8
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"')
 

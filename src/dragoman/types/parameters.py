@@ -81,7 +81,7 @@ def _parameter_error(struct: type[msgspec.Struct], message: str) -> InvalidReque
         )
     if message.endswith("given by name and position"):
         field = message.split("'")[1]
-        return InvalidRequest(f"{field} must be passed once, got it by place and by name", param=field)
+        return InvalidRequest(f"{field} must be passed once, got it by position and by name", param=field)
     return None
 
 

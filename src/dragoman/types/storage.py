@@ -33,7 +33,7 @@ def dump(value: msgspec.Struct | Iterable[msgspec.Struct]) -> bytes:
 
 
 def _check_union(data: bytes, kinds: set[Any]) -> None:
-    """Refuse a list whose values cannot be told apart when it is read: only parts and events have a tag."""
+    """Refuse a list whose values cannot be recognized when it is read: only parts and events have a tag."""
     union: Any = kinds.copy().pop()
     for kind in kinds:
         union |= kind

@@ -90,7 +90,7 @@ class Worker:
         background = [asyncio.create_task(self._app.run()), asyncio.create_task(self._watch_config())]
         try:
             await server.wait_until_ended()
-        except asyncio.CancelledError:  # Ctrl-C where there is no parent
+        except asyncio.CancelledError:  # Ctrl-C, if there is no parent
             self._stop(server)
             await server.wait_until_ended()
         for task in background:

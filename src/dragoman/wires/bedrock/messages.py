@@ -66,7 +66,7 @@ def _complete_documents(messages: list[JsonObject], notes: NoticeCollector) -> N
             names.add(unique.lower())
         blocks: list[JsonObject] = message["content"]
         if any("document" in block for block in blocks) and not any("text" in block for block in blocks):
-            notes.add("repaired", "a document without a text", "a text stands beside it")
+            notes.add("repaired", "a document without a text", "added a text: it must have one")
             # Not at the end: a cache point may be there.
             at = 1 + max(i for i, block in enumerate(blocks) if "document" in block)
             blocks.insert(at, {"text": EMPTY_TURN})

@@ -269,7 +269,7 @@ def fill_turns(turns: Iterable[Message], notes: NoticeCollector, /) -> list[Mess
     missing: Role | None = None
     for turn in (*turns, None):
         if missing is not None and filled and _is_needed(missing, filled[-1], turn):
-            notes.add("repaired", f"an empty message of the {missing}", "a text stands for it")
+            notes.add("repaired", f"an empty message of the {missing}", "a short text is sent in its place")
             filled.append(Message(role=missing, parts=(Text(text=EMPTY_TURN),)))
         missing = None if turn is None or turn.parts else turn.role
         filled += [turn] if turn is not None and turn.parts else []
@@ -358,7 +358,7 @@ _OUR_MARKS = frozenset({CACHE, FILE})
 
 
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
-    """Add notices for data of other wires, such as a signature. The id of an item and a cache point are no loss."""
+    """Add notices for data of other wires, such as a signature. Ids of items and cache points do not count."""
     _note_converted(extra, notes)
     for name, data in extra.items():
         is_foreign = name != notes.wire and not notes.carries_all and not name.endswith(VERBATIM)

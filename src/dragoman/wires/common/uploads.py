@@ -39,7 +39,7 @@ class NextUpload(msgspec.Struct, frozen=True):
 
 
 class FormUploads:
-    """Files that are uploaded as a form. `fields` are sent beside the file; `refer` makes the part with the id."""
+    """Files that are uploaded as a form. `fields` are sent with the file; `refer` makes the part with the id."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from dragoman.wires.google.schema import NAME, camel
 
 
 def read_citations(text: str, notes: JsonObject) -> list[Citation]:
-    """The citations of a text, from the notes beside it."""
+    """The citations of a text, from the notes next to it."""
     grounding, quotations = notes.get("groundingMetadata"), notes.get("citationMetadata")
     found = _read_supports(text, camel(grounding)) if is_object(grounding) else []
     if is_object(quotations):

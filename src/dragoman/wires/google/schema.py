@@ -80,7 +80,7 @@ RARE_FIELDS = {
     "n": "candidateCount",
     "service_tier": "serviceTier",
 }
-"""Options in generationConfig by their name in Request; the service tier stands beside it."""
+"""Options in generationConfig by their name in Request; the service tier is outside of it."""
 SERVICE_TIERS = {name: name for name in ("standard", "flex", "priority")}
 MAX_BUDGET = 24576
 """The largest thinking budget that all models with a budget accept (2026-09)."""

@@ -177,7 +177,7 @@ class GeminiServer:
 
 
 def _decode_tier(tier: str | None) -> str | None:
-    """The tier in lower case; the value for "no choice" is none."""
+    """The tier in lower case; None for the value that means "no choice"."""
     word = (tier or "").lower().removeprefix("service_tier_")
     return None if word in ("", "unspecified") else word
 

@@ -162,7 +162,7 @@ def is_content_part(part: Part) -> bool:
 
 
 def encode_step(part: Part) -> JsonObject:
-    """The step of a part that is no content."""
+    """The step of a part that is not content."""
     match part:
         case Thinking():
             summary = {"summary": [{"type": "text", "text": part.text}]} if part.text else {}

@@ -176,7 +176,7 @@ def write_usage(usage: Usage, more: JsonObject) -> JsonObject:
 
 
 def read_time(text: object) -> int | None:
-    """Unix seconds of a time in ISO 8601; None if it is none."""
+    """Unix seconds of a time in ISO 8601; None if it is not one."""
     try:
         time = datetime.fromisoformat(text if isinstance(text, str) else "")
     except ValueError:

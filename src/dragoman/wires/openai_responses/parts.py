@@ -260,7 +260,7 @@ def make_call(item: JsonObject, id: str, name: str, text: str) -> ToolCall:
 
 
 def name_and_extra(item: JsonObject, name: str) -> tuple[str, dict[str, Any]]:
-    """The name of a call's function, and what its item says beside that."""
+    """The name of a call's function, and what else its item says."""
     namespace = item.get("namespace")
     rest = {key: value for key, value in item.items() if key not in _CALL_MEMBERS}
     if not isinstance(namespace, str) or not namespace:
