@@ -453,21 +453,13 @@ def _provider(record: Provider) -> str:
         "protocol": f"`{record.wire}`",
         "base URL": f"`{record.base_url}`" if record.base_url else "none; set `base_url`",
         "base URL from the environment": ", ".join(f"`{name}`" for name in record.base_url_names),
-        "key": ", ".join(f"`{name}`" for name in record.key_names)
-        if record.key_names
-        else ("a key is needed" if record.needs_key else "none"),
+        "key": _key(record),
         "credentials of a cloud": f"`{record.identity}`" if record.identity is not None else "",
         "sent as": f"`{record.auth}`",
     }
     lines += _table(("", ""), ((name, text) for name, text in facts.items() if text))
-    if record.key_names:
-        lines += [
-            "```sh",
-            f"export {record.key_names[0]}=…",
-            f'dragoman chat -m {record.name}/MODEL "Hello"',
-            "```",
-            "",
-        ]
+    export = [f"export {record.key_names[0]}=…"] if record.key_names and record.needs_key else []
+    lines += _code("\n".join([*export, f'dragoman chat -m {record.name}/MODEL "Hello"']), "sh")
     for title, value, default in (
         ("What it takes", record.capabilities, Capabilities()),
         ("Quirks", record.quirks, Quirks()),
@@ -486,6 +478,14 @@ def _provider(record: Provider) -> str:
     if changes:
         lines += ["## What is changed for it", "", CHANGES, "", *_table(("you send", "it is", "why"), changes)]
     return "\n".join(lines)
+
+
+def _key(record: Provider) -> str:
+    """Where the key comes from."""
+    names = ", ".join(f"`{name}`" for name in record.key_names)
+    if record.needs_key:
+        return names or "a key is needed"
+    return f"{names} (optional)" if names else "none"
 
 
 CHANGES = (
