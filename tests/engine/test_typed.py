@@ -190,7 +190,7 @@ def test_usage_is_that_of_all_tries() -> None:
 
 def test_an_answer_that_stays_wrong_is_an_output_error_with_all_that_it_cost() -> None:
     script = Scripted(line("no", "native"), line('{"payee": "Ann"}', "native"))
-    with pytest.raises(OutputError, match=r"not Bill: \$: \"total\" is a required property") as caught:
+    with pytest.raises(OutputError, match=r"does not match Bill: \$: \"total\" is a required property") as caught:
         scripted(script).extract(Bill, "Bill?")
     error = caught.value
     assert (error.text, error.reasons) == ('{"payee": "Ann"}', ('$: "total" is a required property',))

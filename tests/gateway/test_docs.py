@@ -84,7 +84,7 @@ def test_the_gateway_of_the_tutorial_answers_its_clients(
     (config,) = re.findall(r"^```toml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (harbour,) = re.findall(r"Save this as `harbour.py`:\n\n```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "harbour.py").write_text(harbour, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     key = "dg-a-key-for-the-tutorial"
     with Gateway(tmp_path, config, env={"ALICE_HASH": hash_key(key)}) as running:
         for block in _blocks("docs/tutorial.md"):

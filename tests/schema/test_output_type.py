@@ -98,8 +98,8 @@ def test_white_space_and_fences_are_stripped(text: str, plain: str) -> None:
     assert strip_code_fence(text) == plain
 
 
-def test_a_text_that_is_no_json_is_told() -> None:
-    with pytest.raises(OutputError, match=r"the answer is not int: \$: not JSON") as caught:
+def test_the_error_says_that_a_text_is_not_json() -> None:
+    with pytest.raises(OutputError, match=r"the answer does not match int: \$: not JSON") as caught:
         OutputType(int).read("seven")
     assert caught.value.text == "seven"
 

@@ -162,7 +162,8 @@ def with_finish_reason(error: OutputError, response: Response, /) -> OutputError
             cause = f"the provider blocked the answer ({response.finish.raw or 'blocked'})"
         case _:
             return error
-    wrong = OutputError(f"{cause}: {error.message}", text=error.text, reasons=(cause, *error.reasons))
+    shown = "; ".join(error.reasons[:_MAX_REASONS])
+    wrong = OutputError(f"{cause}: {shown}", text=error.text, reasons=(cause, *error.reasons))
     wrong.__cause__ = error.__cause__
     return wrong
 

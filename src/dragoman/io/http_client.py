@@ -366,7 +366,9 @@ def _fail(
     if not connection.is_connected:
         if isinstance(error, TimeoutError):
             raise ConnectTimeout(f"{origin}: no connection in time") from error
-        raise ConnectFailed(f"{origin}: cannot connect: {_reason(error)}") from error
+        raise ConnectFailed(
+            f"{origin}: cannot connect: {_reason(error)}; check the base URL and the network"
+        ) from error
     if isinstance(error, TimeoutError):
         raise ReadTimeout(f"{origin}: {late}") from error
     message = f"{origin}: the connection broke: {_reason(error)}"

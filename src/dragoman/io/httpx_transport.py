@@ -440,7 +440,7 @@ def translate(error: Exception, request: HttpRequest, late: str, /) -> DragomanE
         case httpx.TimeoutException() | TimeoutError():
             return ReadTimeout(f"{origin}: {late}")
         case httpx.ConnectError() | httpx.ProxyError():
-            return ConnectFailed(f"{origin}: cannot connect: {reason}")
+            return ConnectFailed(f"{origin}: cannot connect: {reason}; check the base URL and the network")
         case httpx.DecodingError():
             return Malformed(f"{origin}: not HTTP: {reason}")
         case httpx.HTTPError() | httpx.StreamError():

@@ -110,4 +110,7 @@ class OutputType(Generic[T]):
 
     def _error(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])
-        return OutputError(f"the answer is not {name_of(self.hint)}: {shown}", text=text, reasons=reasons)
+        what_to_do = "raise max_repairs, or describe the type better"
+        return OutputError(
+            f"the answer does not match {name_of(self.hint)}: {shown}; {what_to_do}", text=text, reasons=reasons
+        )
