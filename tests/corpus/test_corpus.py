@@ -3,6 +3,7 @@
 import contextlib
 import re
 from typing import Any
+from urllib.parse import quote, unquote
 
 import msgspec
 import pytest
@@ -11,12 +12,22 @@ from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ProviderError, Unsupported
 from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
+from dragoman.targets.model_families import apply_families
 from dragoman.targets.providers import target
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response
+from dragoman.wires.common.server_endpoints import Embed, Rerank
 from tests.support.batch import grouped
 from tests.support.corpus.errors import expected_error
-from tests.support.corpus.exchanges import FOLDER, Exchange, by_folder, exchanges, not_loaded
+from tests.support.corpus.exchanges import (
+    FOLDER,
+    Exchange,
+    InvokedEndpoint,
+    by_folder,
+    exchanges,
+    invoked_endpoints,
+    not_loaded,
+)
 from tests.support.corpus.rules import level
 from tests.support.wires import laws
 
@@ -51,10 +62,8 @@ def test_every_recording_is_loaded_or_has_a_reason() -> None:
     left_out = [id for ids in not_loaded().values() for id in ids]
     files = sum(1 for _ in FOLDER.glob("*/*.json"))
     assert len(exchanges()) + len(left_out) == files
-    invoked = [exchange for exchange in exchanges() if exchange.folder == "bedrock-invoke"]
-    assert all("anthropic_version" in (exchange.request or {}) for exchange in invoked)
-    others = sum(id.startswith("bedrock-invoke/") for id in left_out)
-    assert len(invoked) + others == sum(1 for _ in FOLDER.glob("bedrock-invoke/*.json"))
+    endpoints = {f"bedrock-invoke/{recording.id}" for recording in invoked_endpoints()}
+    assert {id for id in left_out if id.startswith("bedrock-invoke/")} == endpoints
 
 
 @grouped(by_folder(ANSWERED))
@@ -67,12 +76,16 @@ def test_a_response_survives(exchange: Exchange) -> None:
         return
     laws.obeys_grammar(events)
     response = fold(events)
-    back = fold(wire.client.decode_body(exchange.server.encode_body(response).body))
-    assert view(back) == view(response)
+    request = decoded_request(exchange)
+    back = fold(wire.client.decode_body(exchange.server.encode_body(response, request).body))
+    if exchange.form == "text":  # headers have the counts of whole bodies
+        assert {**view(back), "usage": None} == {**view(response), "usage": None}
+    else:
+        assert view(back) == view(response)
     if not exchange.streamed:
         assert back.message == response.message
         return
-    encoder = exchange.server.stream_encoder(decoded_request(exchange))
+    encoder = exchange.server.stream_encoder(request)
     data = b"".join(encoder.feed(event) for event in events)
     again, error = laws.read(wire.client.stream_decoder(), [data])
     assert error is None
@@ -100,6 +113,27 @@ def target_of(home: str, model: str) -> Target:
     structured = msgspec.structs.replace(plain.capabilities, structured=True)
     quirks = msgspec.structs.replace(plain.quirks, strict=True)
     return msgspec.structs.replace(plain, capabilities=structured, quirks=quirks)
+
+
+INVOKED_BY = {"messages": "bedrock-anthropic", "converse": "bedrock-nova", "chat": "bedrock-openai", "text": "bedrock"}
+
+
+def home_of(exchange: Exchange, model: str) -> Target:
+    """The target that the recording called."""
+    if exchange.form is None:
+        return target_of(HOME[exchange.wire], model)
+    plain = target(f"{INVOKED_BY[exchange.form]}/{model}", api_key="k", base_url="https://bedrock")
+    _, quirks = apply_families(f"bedrock/{model}", plain.wire, plain.capabilities, plain.quirks)
+    quirks = msgspec.structs.replace(
+        quirks, strict=True, sampling=True, system_turns=True, temperature_excludes_top_p=False
+    )
+    return msgspec.structs.replace(plain, quirks=quirks)
+
+
+def without_envelope(body: dict[str, Any]) -> dict[str, Any]:
+    """A body of InvokeModel without what the path says, too."""
+    envelope = ("model", "stream", "stream_options", "schemaVersion")
+    return {name: value for name, value in body.items() if name not in envelope}
 
 
 def decoded_request(exchange: Exchange) -> Request:
@@ -179,19 +213,22 @@ def test_a_request_survives(exchange: Exchange) -> None:
     wire = wires.get(exchange.wire)
     http = HttpRequest(method=exchange.method, path=exchange.path, body=msgspec.json.encode(exchange.request))
     try:
-        model, request = wire.server.decode_request(http)
-        sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], model or "m"))
+        model, request = exchange.server.decode_request(http)
+        sent = wire.client.encode_request(request, home_of(exchange, model or "m"))
     except (InvalidRequest, Unsupported):
         assert exchange.status in (400, 422), "the provider took it"
         return
     body = msgspec.json.decode(sent.body)
-    if "model" in exchange.request:
-        assert model == exchange.request["model"]
+    asked = exchange.request
+    if "model" in asked:
+        assert model == asked["model"]
     else:
         body.pop("model", None)
-    if exchange.folder == "bedrock-invoke":
-        body.pop("stream", None)  # the path says it
-    assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
+    if exchange.form is not None:
+        assert (model, request.stream) == (exchange.model, exchange.path.endswith("-stream"))
+        assert sent.path == quote(unquote(exchange.path))
+        body, asked = (without_envelope(each) for each in (body, asked))
+    assert level(exchange.wire, body) == level(exchange.wire, asked)
 
 
 @grouped(by_folder(TEXTS))
@@ -202,7 +239,12 @@ def test_a_text_to_continue_survives(exchange: Exchange) -> None:
     except InvalidRequest:
         assert exchange.status == 400, "the provider took it"
         return
-    home = target_of(HOME[exchange.wire], exchange.model)
+    home = home_of(exchange, exchange.model)
+    if exchange.form is not None:
+        sent = wires.get(exchange.wire).client.encode_request(decoded_request(exchange), home)
+        assert sent.path == quote(unquote(exchange.path))
+        assert unified(msgspec.json.decode(sent.body)) == unified(exchange.request)
+        return
     quirks = msgspec.structs.replace(home.quirks, completions="/completions", fill_in="/completions", top_k=True)
     home = msgspec.structs.replace(home, quirks=quirks)
     sent = wires.get(exchange.wire).client.encode_request(decoded_request(exchange), home)
@@ -213,14 +255,49 @@ def test_a_text_to_continue_survives(exchange: Exchange) -> None:
 def unified(body: dict[str, Any]) -> dict[str, Any]:
     """A body of `/completions` or `/api/generate` without differences of form: nulls, defaults, a chat of one turn."""
     body = {name: value for name, value in body.items() if value not in (None, "", [], {}, False)}
-    if "options" in body:
-        body["options"] = {name: value for name, value in body["options"].items() if value}
+    for options in body.keys() & {"options", "textGenerationConfig"}:
+        body[options] = {name: value for name, value in body[options].items() if value}
     if messages := body.pop("messages", None):
         body["prompt"] = messages[-1]["content"]
     # Ollama streams unless told otherwise, and the others the other way round.
     body.pop("stream", None)
     body.pop("stream_options", None)
     return {name: value for name, value in body.items() if value not in ({}, "")}
+
+
+@pytest.mark.parametrize("recording", invoked_endpoints(), ids=lambda recording: recording.id)
+def test_embeddings_and_rankings_of_invoke_model(recording: InvokedEndpoint) -> None:
+    """Decoded as a server, encoded again as a client; the answer decoded, encoded again, decoded again."""
+    wire = wires.get("bedrock")
+    body = msgspec.json.decode(recording.http.body)
+    served = next(each for each in wire.server_endpoints if each.route.accepts and each.route.accepts(body))
+    asked = served.decode(recording.http)
+    plain = target(f"bedrock/{recording.model}", api_key="k", base_url="https://bedrock")
+    _, quirks = apply_families(plain.name, "bedrock", plain.capabilities, plain.quirks)
+    to = msgspec.structs.replace(plain, quirks=quirks)
+    answer: Any
+    if isinstance(asked, Rerank):
+        sent = wire.endpoints.encode_rerank(asked.query, asked.documents, asked.top, to)
+        answer = wire.endpoints.decode_rerank(recording.answer)
+        assert wire.endpoints.decode_rerank(served.encode(asked, answer).body) == answer
+    else:
+        assert isinstance(asked, Embed)
+        sent = wire.endpoints.encode_embeddings(asked.texts, asked.dimensions, to)
+        answer = wire.endpoints.decode_embeddings(recording.answer, to)
+        again = wire.endpoints.decode_embeddings(served.encode(asked, answer).body, to)
+        assert again.vectors == answer.vectors
+        assert len(answer.vectors[0]) == (asked.dimensions or len(answer.vectors[0]))
+    assert unquote(sent.path) == unquote(recording.http.path)
+    assert what_is_asked(msgspec.json.decode(sent.body)) == what_is_asked(body)
+
+
+def what_is_asked(body: dict[str, Any]) -> dict[str, Any]:
+    """A body without what dragoman decides itself: the use of a vector, and that no text is cut."""
+    params = body.get("singleEmbeddingParams")
+    if params is not None:
+        body = {**body, "singleEmbeddingParams": what_is_asked(params)}
+    own = ("input_type", "truncate", "embedding_types", "embeddingPurpose")
+    return {name: value for name, value in body.items() if name not in own}
 
 
 @grouped(by_folder(QUESTION))

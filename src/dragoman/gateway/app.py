@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.effects import Emit
-from dragoman.errors import DragomanError, StoreDown
+from dragoman.errors import DragomanError, InvalidRequest, StoreDown
 from dragoman.gateway import pass_through
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
@@ -60,6 +60,7 @@ from dragoman.io.driver import Driver
 from dragoman.types import Response
 from dragoman.types.base import unchecked
 from dragoman.wires.base import BackgroundHooks, SocketHooks, Wire, unsupported_parts
+from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
     EndpointResult,
@@ -106,7 +107,7 @@ class App:
         """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
         self._bodies = BodyBudget()
-        self._routes: Routes[Endpoint] = Routes(self.table())
+        self._routes: Routes[Endpoint] = Routes(self._joined(self.table()))
 
     def table(self) -> Iterator[tuple[Route, Endpoint]]:
         """Every route of the gateway, with what answers it."""
@@ -129,6 +130,18 @@ class App:
             yield route, Endpoint(None, page, is_public=True)
         for route, page in self._admin.table():
             yield route, Endpoint(None, page)
+
+    def _joined(self, table: Iterable[tuple[Route, Endpoint]]) -> Iterator[tuple[Route, Endpoint]]:
+        """The table with one endpoint for each path whose endpoints only the body tells apart."""
+        by_path: dict[tuple[str, str], list[tuple[Route, Endpoint]]] = {}
+        for route, endpoint in table:
+            if route.accepts is None:
+                yield route, endpoint
+            else:
+                by_path.setdefault((route.method, route.path), []).append((route, endpoint))
+        for choices in by_path.values():
+            route, first = choices[0]
+            yield route, Endpoint(first.wire, partial(self._answer_by_body, choices))
 
     # Every request ---------------------------------------------------------------------------------------------------
 
@@ -330,6 +343,17 @@ class App:
         hooks = cast("BackgroundHooks", wire.background)
         headers = [*context.response_headers(), *record.limit_headers]
         return with_headers(hooks.encode(running.progress.snapshot), headers)
+
+    async def _answer_by_body(self, choices: list[tuple[Route, Endpoint]], context: RequestContext) -> GatewayResponse:
+        """Find what answers a request by its body."""
+        body = await decode_body(context.http, context.runtime.config.gateway, decode_request_json)
+        for route, endpoint in choices:
+            if route.accepts is not None and route.accepts(body):
+                context.wire = endpoint.wire
+                return await endpoint.handle(context)
+        members = ", ".join([*body][:8]) or "none"
+        why = f"the body must have members of a protocol that this path serves, got {members}; see docs/clouds.md"
+        raise InvalidRequest(why)
 
     async def _serve_endpoint(self, endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
         """Model lists, token counts, embeddings, stored responses."""

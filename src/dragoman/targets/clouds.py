@@ -63,6 +63,12 @@ _BEDROCK_ANTHROPIC = Provider(
     family="anthropic",
     family_prefix="anthropic.",
 )
+_INVOKE = Hosting(
+    path="/model/{model}/invoke",
+    stream_path="/model/{model}/invoke-with-response-stream",
+    without=("model", "stream", "stream_options"),
+    lists_models=False,
+)
 _MANTLE = Provider(
     name="bedrock-mantle",
     wire="openai_chat",
@@ -152,6 +158,22 @@ _AZURE = Provider(
 CLOUD_RECORDS = (
     _BEDROCK,
     _BEDROCK_ANTHROPIC,
+    # The body of a model's maker. A model refuses members that it does not know; the usage is in the last event.
+    replace(
+        _BEDROCK,
+        name="bedrock-openai",
+        wire="openai_chat",
+        capabilities=Capabilities(allowed_image_types=_IMAGES, documents=False, audio=False),
+        quirks=Quirks(max_tokens_field="max_tokens", metadata=False, strict=False, user_field=None),
+        hosting=_INVOKE,
+    ),
+    replace(
+        _BEDROCK,
+        name="bedrock-nova",
+        quirks=replace(_BEDROCK.quirks, top_k=True, metadata=False, unsupported=("service_tier",)),
+        hosting=replace(_INVOKE, fields={"schemaVersion": "messages-v1"}),
+        family="bedrock",
+    ),
     _MANTLE,
     replace(
         _MANTLE,

@@ -151,16 +151,18 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     thought_signatures: bool = False
     """The first tool call of a step in the history needs its thought signature."""
     completions: str | None = None
-    """The path that continues a plain text, on the wire `openai_chat`; None if there is none."""
+    """The path that continues a plain text, on the wire `openai_chat`; on `bedrock`, the form of InvokeModel's body:
+    titan, claude, llama, cohere, mistral or deepseek; None if there is none."""
     fill_in: str | None = None
     """The path that fills the gap between a text and a suffix, on the wire `openai_chat`; None if there is none."""
-    embeddings: Literal["texts", "output_dimension", "int8"] | None = None
+    embeddings: Literal["texts", "output_dimension", "int8", "single"] | None = None
     """The form of an embeddings request: None is the wire's own, `texts` Cohere's, `output_dimension` a name for
-    `dimensions`, `int8` vectors of bytes as base64."""
+    `dimensions`, `int8` vectors of bytes as base64, `single` that of Nova."""
     batches: Literal["files", "jobs", "inline"] | None = None
     """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google; None if not."""
     rerank: str | None = None
-    """The path that ranks documents, on the wire `openai_chat`; None if there is none."""
+    """The path that ranks documents, on the wire `openai_chat`; None if there is none. On `bedrock`, `api_version` if
+    the body needs that member."""
     result_media: bool = False
     """A tool result may have images and documents."""
     schema_with_tools: bool = True

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dragoman import wires
+from dragoman.http import HttpRequest
 from dragoman.wires.base import ServerHalf
 from dragoman.wires.common.event_stream import encode_message
+from dragoman.wires.common.invoke import body_form
 from tests.support.paths import CORPUS
 
 FOLDER = CORPUS
@@ -57,7 +59,15 @@ class Exchange(NamedTuple):
     def server(self) -> ServerHalf:
         """The server half for its path."""
         wire = wires.get(self.wire)
+        if self.form is not None:
+            halves = {route.accepts: half for half in wire.other_servers for route in half.routes}
+            return next(half for accepts, half in halves.items() if accepts is not None and accepts(self.request or {}))
         return wire.other_servers[0] if self.is_text else wire.server
+
+    @property
+    def form(self) -> str | None:
+        """What the body is, if it is one of InvokeModel."""
+        return body_form(self.request or {}) if self.folder == "bedrock-invoke" else None
 
     @property
     def streamed(self) -> bool:
@@ -83,15 +93,33 @@ def not_loaded() -> dict[str, tuple[str, ...]]:
     return {reason: tuple(ids) for reason, ids in reasons.items()}
 
 
-OTHER_BODIES = (
-    (("anthropic_version",), None),
-    (("inferenceConfig",), "InvokeModel with a body of Nova; Converse serves these models"),
-    (("messages",), "InvokeModel with a body of Chat Completions; Converse and bedrock-mantle serve these models"),
-    (("prompt", "textGenerationConfig"), "InvokeModel of a model that only continues a text"),
-    (("inputText", "texts", "taskType"), "InvokeModel of an embedding model"),
-    (("query",), "InvokeModel of a model that ranks texts"),
-)
-"""What the bodies of InvokeModel have, and why they are not loaded. Only those of Anthropic are of a wire."""
+INVOKED = {"messages": "anthropic", "converse": "bedrock", "chat": "openai_chat", "text": "bedrock"}
+"""The wires of bodies of InvokeModel that generate; `invoked_endpoints` has the others."""
+
+
+class InvokedEndpoint(NamedTuple):
+    """A recorded call of InvokeModel that embeds or ranks texts."""
+
+    id: str
+    model: str
+    http: HttpRequest
+    answer: bytes
+
+
+@functools.cache
+def invoked_endpoints() -> tuple[InvokedEndpoint, ...]:
+    """The recordings of InvokeModel that do not generate."""
+    found = [msgspec.json.decode(path.read_bytes()) for path in sorted(FOLDER.glob("bedrock-invoke/*.json"))]
+    return tuple(
+        InvokedEndpoint(
+            data["id"],
+            data["model"],
+            HttpRequest(method="POST", path=data["request"]["path"], body=msgspec.json.encode(data["request"]["body"])),
+            _body(data["response"]),
+        )
+        for data in found
+        if body_form(data["request"].get("body") or {}) in ("embeddings", "rerank")
+    )
 
 
 def _reason(data: dict[str, Any]) -> str | None:
@@ -102,10 +130,10 @@ def _reason(data: dict[str, Any]) -> str | None:
         return None
     if data["wire"] != "invoke":
         return f"{data['wire']}: not the form of a wire that generates"
-    body: dict[str, Any] = data["request"].get("body") or {}
-    return next(
-        (why for names, why in OTHER_BODIES if any(name in body for name in names)), "InvokeModel: unknown body"
-    )
+    form = body_form(data["request"].get("body") or {})
+    if form is None:
+        return "InvokeModel: unknown body"
+    return None if form in INVOKED else f"InvokeModel: {form}, a test of their own"
 
 
 def by_folder(recordings: Iterable[Exchange]) -> dict[str, dict[str, dict[str, Exchange]]]:
@@ -140,7 +168,7 @@ def _read(path: Path) -> Exchange | None:
         id=data["id"],
         folder=path.parent.name,
         provider=data["provider"],
-        wire=WIRES.get(data["wire"], "anthropic"),
+        wire=WIRES.get(data["wire"]) or INVOKED[body_form(request.get("body") or {}) or ""],
         model=data.get("model") or "",
         method=request.get("method") or "POST",
         path=request.get("path") or "",
@@ -151,5 +179,5 @@ def _read(path: Path) -> Exchange | None:
         body=_body(response),
         chunk_lengths=response.get("chunk_lengths") or [],
         features=data.get("features") or [],
-        is_text=data["wire"] in TEXTS,
+        is_text=data["wire"] in TEXTS or (data["wire"] == "invoke" and body_form(request["body"]) == "text"),
     )

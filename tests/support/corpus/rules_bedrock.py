@@ -64,7 +64,16 @@ def _schemas(body: Json) -> Json:
     }
 
 
+def _old_names(body: Json) -> Json:
+    names = {"max_new_tokens": "maxTokens", "top_p": "topP", "top_k": "topK"}
+    config = body.get("inferenceConfig")
+    if not is_object(config):
+        return body
+    return {**body, "inferenceConfig": {names.get(name, name): value for name, value in config.items()}}
+
+
 RULES = [
+    Rule("old-names", "Nova takes older names of options, too", _old_names),
     Rule("null-is-absent", "null and a missing member mean the same to the API", without_nulls),
     Rule("empty-members", "an empty object or list means the same as none", _empty_members),
     Rule("merged-turns", "consecutive messages of one role mean the same as one", _merged_turns),

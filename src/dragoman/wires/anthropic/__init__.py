@@ -2,12 +2,11 @@
 
 from dragoman.wires.anthropic.batch_endpoints import BATCH_ENDPOINTS
 from dragoman.wires.anthropic.batches import MessageBatches
-from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
+from dragoman.wires.anthropic.decoder import AnthropicDecoder
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
 from dragoman.wires.anthropic.files import AnthropicFiles
 from dragoman.wires.anthropic.hosted_tools import encode_hosted_tool
-from dragoman.wires.anthropic.invoke_server import InvokeServer
 from dragoman.wires.anthropic.plain import decode_plain
 from dragoman.wires.anthropic.schema import NAME
 from dragoman.wires.anthropic.server import AnthropicServer
@@ -15,6 +14,7 @@ from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.invoke import InvokeFraming, InvokeServer
 
 WIRE = Wire(
     name=NAME,
@@ -25,13 +25,13 @@ WIRE = Wire(
         encode_result=encode_tool_result,
         hosted_tool=encode_hosted_tool,
         decoder=AnthropicDecoder,
-        framing=MessagesFraming,
+        framing=InvokeFraming,
         decode_error=decode_hosted_error,
         caching="blocks",
         decode_plain=decode_plain,
     ),
     server=AnthropicServer(),
-    other_servers=(InvokeServer(),),
+    other_servers=(InvokeServer(AnthropicServer(), "messages"),),
     endpoints=ENDPOINTS,
     batches={"inline": MessageBatches()},
     files=AnthropicFiles(),

@@ -26,9 +26,9 @@ from dragoman.wires.anthropic.schema import (
 from dragoman.wires.common.aws_errors import decode_exception
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import error_from_json
-from dragoman.wires.common.event_stream import EXCEPTION, EventStreamDecoder
+from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
-from dragoman.wires.common.framing import BARE, Frame, SseDecoder
+from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json
 
@@ -67,40 +67,6 @@ class _Block(msgspec.Struct):
 
     def whole(self) -> JsonObject:
         return {**self.data, **{key: "".join(pieces) for key, pieces in self.added.items()}}
-
-
-class MessagesFraming:
-    """Server-sent events, or the event stream of Bedrock's InvokeModel; the first byte tells which.
-
-    A message of the event stream begins with its length, so its first byte is zero. It has one event in base64.
-    """
-
-    def __init__(self) -> None:
-        self._decoder: SseDecoder | EventStreamDecoder | None = None
-
-    def feed(self, data: bytes, /) -> list[Frame]:
-        if self._decoder is None:
-            if not data:
-                return []
-            self._decoder = EventStreamDecoder() if data[0] == 0 else SseDecoder()
-        frames = self._decoder.feed(data)
-        return frames if isinstance(self._decoder, SseDecoder) else [_unwrap(frame) for frame in frames]
-
-
-def _unwrap(frame: Frame) -> Frame:
-    if frame.name != "chunk":
-        return frame
-    try:
-        return Frame(name="", data=_CHUNK.decode(frame.data).data)
-    except msgspec.DecodeError:
-        return frame
-
-
-class _Chunk(msgspec.Struct):
-    data: bytes = msgspec.field(name="bytes")
-
-
-_CHUNK = msgspec.json.Decoder(_Chunk)
 
 
 class AnthropicDecoder:

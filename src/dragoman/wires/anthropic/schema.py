@@ -32,12 +32,8 @@ CALL_ID_LENGTH = 24
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 EPHEMERAL: JsonObject = {"type": "ephemeral"}
 BETA = r"[A-Za-z0-9_.:-]+"
-MODEL_IN_PATH = (
-    r".*?/(?:models/(?!count-tokens:)([^?]+):(rawPredict|streamRawPredict)"
-    r"|model/([^?]+)/(invoke|invoke-with-response-stream))(?:\?.*)?"
-)
-STREAMED_PATHS = ("streamRawPredict", "invoke-with-response-stream")
-"""Clouds that serve this API put the model, and whether to stream, into the path."""
+MODEL_IN_PATH = r".*?/models/(?!count-tokens:)([^?]+):(rawPredict|streamRawPredict)(?:\?.*)?"
+"""Vertex AI puts the model, and whether to stream, into the path."""
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",

@@ -17,7 +17,6 @@ from dragoman.wires.anthropic.schema import (
     MODEL_IN_PATH,
     NAME,
     OVERLOADED,
-    STREAMED_PATHS,
     TOOL_CHOICE_FROM_WIRE,
     AnthropicRequest,
 )
@@ -87,7 +86,7 @@ class AnthropicServer:
         tools, servers = _decode_tools(body.tools or [], extra)
         verbatim |= servers
         path = re.fullmatch(MODEL_IN_PATH, http.path)
-        model, method = (unquote(path[1] or path[3]), path[2] or path[4]) if path else ("", "")
+        model, method = (unquote(path[1]), path[2]) if path else ("", "")
         return model or body.model, make_request(
             BOUNDS,
             messages=messages,
@@ -105,7 +104,7 @@ class AnthropicServer:
             reasoning=reasoning,
             cache=True if body.cache_control else None,
             user=user,
-            stream=bool(body.stream or method in STREAMED_PATHS),
+            stream=bool(body.stream or method == "streamRawPredict"),
             extra=request_extra(NAME, extra, verbatim),
         )
 

@@ -5,12 +5,14 @@ from dragoman.wires.bedrock.decoder import ConverseDecoder
 from dragoman.wires.bedrock.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.bedrock.endpoints import ENDPOINTS
 from dragoman.wires.bedrock.hosted_tools import encode_hosted_tool
+from dragoman.wires.bedrock.nova import NovaServer
 from dragoman.wires.bedrock.schema import NAME
 from dragoman.wires.bedrock.server import ConverseServer
 from dragoman.wires.bedrock.server_endpoints import SERVER_ENDPOINTS
+from dragoman.wires.bedrock.text import TextServer, encode_text
 from dragoman.wires.common.aws_errors import decode_error
 from dragoman.wires.common.client import WireClient
-from dragoman.wires.common.event_stream import EventStreamDecoder
+from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
 
 WIRE = Wire(
     name=NAME,
@@ -21,11 +23,13 @@ WIRE = Wire(
         encode_result=encode_tool_result,
         hosted_tool=encode_hosted_tool,
         decoder=ConverseDecoder,
-        framing=EventStreamDecoder,
+        framing=ChunkDecoder,
         decode_error=decode_error,
         caching="points",
+        encode_completion=encode_text,
     ),
     server=ConverseServer(),
+    other_servers=(InvokeServer(NovaServer(), "converse"), InvokeServer(TextServer(), "text")),
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

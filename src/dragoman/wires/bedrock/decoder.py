@@ -12,11 +12,25 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed
 from dragoman.events import Assembler, check_open
 from dragoman.http import Head
-from dragoman.types import Finish, JsonObject, Opaque, Part, Request, Text, Thinking, is_list, is_object
+from dragoman.types import (
+    Choice,
+    Finish,
+    FinishReason,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Text,
+    Thinking,
+    is_list,
+    is_object,
+)
 from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.wires.bedrock.hosted_tools import decode_hosted_block, read_citations
 from dragoman.wires.bedrock.parts import decode_block
 from dragoman.wires.bedrock.schema import ANSWER_FIELDS, COUNTS, FINISH_REASONS, NAME, NO_METRICS, read_usage
+from dragoman.wires.bedrock.text_forms import GUARDRAIL, INTERVENED, MEANINGS, TEXT, TextPiece, read_piece
 from dragoman.wires.common.aws_errors import decode_error, decode_exception
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.event_stream import EXCEPTION
@@ -60,6 +74,9 @@ class ConverseDecoder:
         answer = decode_json(_ANY, body)
         output = answer.get("output") if is_object(answer) else None
         message = output.get("message") if is_object(output) else None
+        if is_object(answer) and output is None and (piece := read_piece(answer)) is not None:
+            self._read_text(piece, answer, is_whole=True)
+            return
         if not is_object(answer) or not is_object(message):
             if is_object(answer) and answer.keys() & {"message", "Message", "__type", "error"}:
                 raise decode_error(Head(status=500), body)
@@ -76,12 +93,38 @@ class ConverseDecoder:
     def read_frame(self, frame: Frame) -> None:
         if frame.name.startswith(EXCEPTION):
             raise decode_exception(frame.name.removeprefix(EXCEPTION), frame.data)
-        if (read := self._events.get(frame.name)) is None:
+        if frame.name and frame.name not in self._events:
             return
         event = decode_frame(_ANY, frame)
         if not is_object(event):
             raise Malformed(f"{NAME}: an event is not an object")
-        read(self, event)
+        if frame.name:
+            self._events[frame.name](self, event)
+        else:
+            self._read_chunk(event)
+
+    def _read_chunk(self, chunk: JsonObject) -> None:
+        """Decode a chunk of InvokeModel: an event of Nova under its name, or a piece of a text."""
+        if (piece := read_piece(chunk)) is not None:
+            self._read_text(piece, chunk, is_whole=False)
+            return
+        for name, event in chunk.items():
+            if name in self._events and is_object(event):
+                self._events[name](self, event)
+
+    def _read_text(self, piece: TextPiece, body: JsonObject, *, is_whole: bool) -> None:
+        id = body.get("id")
+        self.out.start(id=id if isinstance(id, str) else None)
+        (text, raw), *others = piece.texts
+        self.out.open(0, "text")
+        self.out.delta(0, "text", text)
+        self._finish_extra |= piece.rest
+        self.out.usage = piece.usage or self.out.usage
+        if is_whole or piece.is_last:
+            extra = make_extra(TEXT, self._finish_extra)
+            is_blocked = body.get(GUARDRAIL) == INTERVENED
+            self.out.other_choices = tuple(_choice(text, word) for text, word in others)
+            self.out.finish(Finish(reason="blocked" if is_blocked else _meaning(raw), raw=raw, extra=extra))
 
     def end(self) -> None:
         raise truncated(NAME, "metadata event")
@@ -287,6 +330,15 @@ class ConverseDecoder:
 
 
 _CALL_FIELDS = frozenset({"toolUseId", "name", "input"})
+
+
+def _choice(text: str, raw: str | None) -> Choice:
+    message = Message(role="assistant", parts=(Text(text=text),))
+    return Choice(message=message, finish=Finish(reason=_meaning(raw), raw=raw))
+
+
+def _meaning(raw: str | None) -> FinishReason:
+    return MEANINGS.get(raw or "", "other")
 
 
 def _hosted(block: _Block) -> JsonObject:

@@ -19,6 +19,7 @@ from dragoman.wires.bedrock.schema import (
     DEFAULT_MAX_TOKENS,
     EFFORT_TO_WIRE,
     MIN_BUDGET,
+    MODEL_FIELDS,
     NAME,
     SERVICE_TIERS,
 )
@@ -71,7 +72,23 @@ def encode_request(request: Request, target: Target, /) -> HttpRequest:
     method = "converse-stream" if request.stream else "converse"
     headers = {"accept": CONTENT_TYPE} if request.stream else {}
     path = f"/model/{quote(target.model, safe='')}/{method}"
-    return post_request(target, path, {**body, **extra}, notes, **headers)
+    body |= extra
+    if target.hosting is not None:  # InvokeModel with a body of Nova
+        body = {**to_native(body), "stream": request.stream}
+    return post_request(target, path, body, notes, **headers)
+
+
+def to_native(body: JsonObject, /) -> JsonObject:
+    """The body of a call of Converse in Nova's form.
+
+    >>> to_native({"inferenceConfig": {"maxTokens": 5}, "additionalModelRequestFields": {"reasoningConfig": {}}})
+    {'inferenceConfig': {'maxTokens': 5}, 'reasoningConfig': {}}
+    """
+    native = {name: value for name, value in body.items() if name != MODEL_FIELDS}
+    for name, value in (body.get(MODEL_FIELDS) or {}).items():
+        old = native.get(name)
+        native[name] = {**old, **value} if is_object(old) and is_object(value) else value
+    return native
 
 
 def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
@@ -163,7 +180,9 @@ def _encode_inference(
         notes.add("dropped", "top_p", "not supported together with temperature")
     if request.top_k is not None:
         if quirks.top_k and sampling:
-            model_fields["top_k"] = request.top_k
+            model_fields |= (
+                {"top_k": request.top_k} if target.hosting is None else {"inferenceConfig": {"topK": request.top_k}}
+            )
         else:
             notes.add("dropped", "top_k", "not supported")
     return config

@@ -8,6 +8,8 @@ from dragoman.types import Effort, FinishReason, JsonObject, Usage
 from dragoman.wires.common.json import whole_number, without_none
 
 NAME = "bedrock"
+MODEL_FIELDS = "additionalModelRequestFields"
+"""The member of Converse for fields of a model's own body."""
 CALL_ID = r"[a-zA-Z0-9_.:-]{1,64}"
 CALL_ID_LENGTH = 24
 CACHE_POINT: JsonObject = {"cachePoint": {"type": "default"}}
@@ -57,11 +59,12 @@ EFFORT_TO_WIRE: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "
 SERVICE_TIERS = {name: name for name in ("default", "flex", "priority", "reserved")}
 ANSWER_FIELDS = frozenset({"output", "stopReason", "usage", "p", "role", "serviceTier"})
 """Members of an answer that events cover; the others go into the `extra` of the finish."""
-COUNTS = frozenset(
-    {"inputTokens", "outputTokens", "totalTokens", "cacheReadInputTokens", "cacheWriteInputTokens"}
-    # The same counts, under older names.
-    | {"cacheReadInputTokenCount", "cacheWriteInputTokenCount"}
-)
+OLD_COUNTS = {
+    "cacheReadInputTokens": "cacheReadInputTokenCount",
+    "cacheWriteInputTokens": "cacheWriteInputTokenCount",
+}
+"""Counts with an older name, which InvokeModel still has; Converse has both."""
+COUNTS = frozenset({"inputTokens", "outputTokens", "totalTokens", *OLD_COUNTS, *OLD_COUNTS.values()})
 
 
 class ConverseRequest(msgspec.Struct, rename="camel"):
@@ -84,6 +87,12 @@ class InferenceConfig(msgspec.Struct, rename="camel"):
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: list[str] | None = None
+
+
+class NovaConfig(msgspec.Struct, rename="camel"):
+    """The option that only a body of Nova has."""
+
+    top_k: int | None = None
 
 
 class ToolConfig(msgspec.Struct, rename="camel"):
@@ -133,10 +142,48 @@ class ConverseMedia(msgspec.Struct):
     name: str | None = None
 
 
+class TitanText(msgspec.Struct, rename="camel"):
+    """A text to embed, for a model of Amazon."""
+
+    input_text: str
+    dimensions: int | None = None
+
+
+class CohereTexts(msgspec.Struct):
+    """Texts to embed, for a model of Cohere."""
+
+    texts: list[str]
+    output_dimension: int | None = None
+    embedding_types: list[str] | None = None
+
+
+class NovaTask(msgspec.Struct, rename="camel"):
+    """A task of Nova's model for embeddings."""
+
+    task_type: str
+    single_embedding_params: JsonObject
+
+
+class NovaEmbedding(msgspec.Struct, rename="camel"):
+    """The parameters of such a task."""
+
+    text: JsonObject = {}
+    embedding_dimension: int | None = None
+
+
+class RankingRequest(msgspec.Struct):
+    """Documents to rank."""
+
+    query: str
+    documents: list[str]
+    top_n: int | None = None
+
+
 def read_usage(tokens: JsonObject) -> Usage:
     """The usage; Bedrock's `inputTokens` do not include cached tokens, ours do."""
-    cache_read = whole_number(tokens.get("cacheReadInputTokens"))
-    cache_write = whole_number(tokens.get("cacheWriteInputTokens"))
+    cache_read, cache_write = (
+        whole_number(tokens.get(name, tokens.get(old_name))) for name, old_name in OLD_COUNTS.items()
+    )
     parts = (whole_number(tokens.get("inputTokens")), cache_read, cache_write)
     known = [part for part in parts if part is not None]
     return Usage(

@@ -1,13 +1,25 @@
-"""Bedrock's endpoints besides generation, as a server: token counts."""
+"""Bedrock's endpoints besides generation, as a server: token counts; by InvokeModel, embeddings and rankings."""
+
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from dragoman.http import HttpRequest
-from dragoman.types import Request, is_object
+from dragoman.http import HttpRequest, HttpResponse
+from dragoman.types import Embeddings, JsonObject, Ranking, Request, is_object
+from dragoman.wires.bedrock.schema import CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
 from dragoman.wires.bedrock.server import ConverseServer
-from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.request_body import decode_request_json, invalid_field
-from dragoman.wires.common.server_endpoints import Route, count_tokens_endpoint
+from dragoman.wires.common.invoke import WHOLE_PATH, body_form, read_path
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
+from dragoman.wires.common.server_endpoints import (
+    Embed,
+    Rerank,
+    Route,
+    ServerEndpoint,
+    count_tokens_endpoint,
+    embeddings_endpoint,
+    json_response,
+)
 
 _COUNT = "/count-tokens"
 
@@ -23,8 +35,100 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
     return ConverseServer().decode_request(replace(http, path=path, body=encode_json(inner)))
 
 
+# Embeddings -----------------------------------------------------------------------------------------------------------
+
+
+def _decode_titan(http: HttpRequest) -> Embed:
+    body, rest = read_fields(TitanText, decode_request_json(http), "body")
+    return Embed(read_path(http)[0], (body.input_text,), body.dimensions, ignored_fields=tuple(without_none(rest)))
+
+
+def _encode_titan(_: Embed, embeddings: Embeddings) -> JsonObject:
+    vector = list(embeddings.vectors[0])
+    return {
+        "embedding": vector,
+        "embeddingsByType": {"float": vector},
+        "inputTextTokenCount": embeddings.usage.input or 0,
+    }
+
+
+def _decode_cohere(http: HttpRequest) -> Embed:
+    body, rest = read_fields(CohereTexts, decode_request_json(http), "body")
+    _check_types(body.embedding_types or ["float"])
+    ignored = tuple(name for name in without_none(rest) if name != "truncate" or rest[name] != "NONE")
+    return Embed(read_path(http)[0], tuple(body.texts), body.output_dimension, ignored_fields=ignored)
+
+
+def _check_types(types: list[str]) -> None:
+    if types != ["float"]:
+        raise invalid_field("embedding_types", f"must be float, got {', '.join(types)}; leave it out")
+
+
+def _encode_cohere(embed: Embed, embeddings: Embeddings) -> JsonObject:
+    vectors = [list(vector) for vector in embeddings.vectors]
+    return {"embeddings": vectors, "id": "", "response_type": "embeddings_floats", "texts": list(embed.texts)}
+
+
+def _encode_cohere_by_type(embed: Embed, embeddings: Embeddings) -> JsonObject:
+    flat = _encode_cohere(embed, embeddings)
+    return {**flat, "embeddings": {"float": flat["embeddings"]}, "response_type": "embeddings_by_type"}
+
+
+def _decode_nova(http: HttpRequest) -> Embed:
+    body, _ = read_fields(NovaTask, decode_request_json(http), "body")
+    if body.task_type != "SINGLE_EMBEDDING":
+        raise invalid_field("taskType", f"must be SINGLE_EMBEDDING, got {body.task_type}")
+    params, rest = read_fields(NovaEmbedding, body.single_embedding_params, "singleEmbeddingParams")
+    if not isinstance(value := params.text.get("value"), str):
+        raise invalid_field("singleEmbeddingParams.text.value", "must be a text")
+    return Embed(read_path(http)[0], (value,), params.embedding_dimension, ignored_fields=tuple(without_none(rest)))
+
+
+def _encode_nova(_: Embed, embeddings: Embeddings) -> JsonObject:
+    return {"embeddings": [{"embeddingType": "TEXT", "embedding": list(vector)} for vector in embeddings.vectors]}
+
+
+def _by_body(is_form: Callable[[JsonObject], bool]) -> Route:
+    def accepts(body: JsonObject) -> bool:
+        return body_form(body) == "embeddings" and is_form(body)
+
+    return Route(method="POST", path=WHOLE_PATH, accepts=accepts)
+
+
+def _is_by_type(body: JsonObject) -> bool:
+    """Whether the answer has vectors by type: if the request says which, or is for a model that always does so."""
+    return body.keys() & {"embedding_types", "output_dimension"} != set()
+
+
+# Rankings -------------------------------------------------------------------------------------------------------------
+
+
+def _decode_rerank(http: HttpRequest) -> Rerank:
+    body, rest = read_fields(RankingRequest, decode_request_json(http), "body")
+    ignored = tuple(name for name in without_none(rest) if name != "api_version")
+    return Rerank(read_path(http)[0], body.query, tuple(body.documents), body.top_n, ignored_fields=ignored)
+
+
+def _encode_ranking(_: Rerank, ranking: Ranking) -> HttpResponse:
+    found = [{"index": document.index, "relevance_score": document.score} for document in ranking.documents]
+    return json_response({"results": found})
+
+
 SERVER_ENDPOINTS = (
     count_tokens_endpoint(
         Route(method="POST", path=f"/model/{{model}}{_COUNT}"), _decode_count, lambda count: {"inputTokens": count}
+    ),
+    embeddings_endpoint(_by_body(lambda body: "inputText" in body), _decode_titan, _encode_titan),
+    embeddings_endpoint(
+        _by_body(lambda body: "texts" in body and _is_by_type(body)), _decode_cohere, _encode_cohere_by_type
+    ),
+    embeddings_endpoint(
+        _by_body(lambda body: "texts" in body and not _is_by_type(body)), _decode_cohere, _encode_cohere
+    ),
+    embeddings_endpoint(_by_body(lambda body: "singleEmbeddingParams" in body), _decode_nova, _encode_nova),
+    ServerEndpoint(
+        Route(method="POST", path=WHOLE_PATH, accepts=lambda body: body_form(body) == "rerank"),
+        _decode_rerank,
+        _encode_ranking,
     ),
 )

@@ -3,7 +3,8 @@
 A stream has one block at a time. Parts that interleave wait until the current block ends.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
@@ -38,14 +39,7 @@ _LATE_FIELDS = frozenset({"metrics", "trace", "performanceConfig"})
 """Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
 
 
-def encode_answer(response: Response) -> JsonObject:
-    """The body of a whole answer."""
-    blocks = [block for part in response.message.parts if (block := encode_answer_part(part)) is not None]
-    stop, metadata = _encode_end(response.finish, response.usage, response.service_tier)
-    return {"output": {"message": {"role": "assistant", "content": blocks}}, **stop, **metadata}
-
-
-def _encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObject, JsonObject]:
+def encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObject, JsonObject]:
     """The members of `messageStop` and of `metadata`."""
     extra = wire_extra(finish.extra, NAME)
     stop: JsonObject = {"stopReason": finish_word(finish, FINISH_REASONS, STOP_REASONS)}
@@ -55,6 +49,17 @@ def _encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObj
     late = {key: value for key, value in extra.items() if key in _LATE_FIELDS}
     word = tier_word(tier, "default")
     return stop, {"usage": counts, "metrics": NO_METRICS, **({"serviceTier": {"type": word}} if word else {}), **late}
+
+
+EncodeEnd: TypeAlias = Callable[[Finish, Usage, str | None], tuple[JsonObject, JsonObject]]
+"""Makes the members of `messageStop` and of `metadata`."""
+
+
+def encode_answer(response: Response, end: EncodeEnd = encode_end) -> JsonObject:
+    """The body of a whole answer."""
+    blocks = [block for part in response.message.parts if (block := encode_answer_part(part)) is not None]
+    stop, metadata = end(response.finish, response.usage, response.service_tier)
+    return {"output": {"message": {"role": "assistant", "content": blocks}}, **stop, **metadata}
 
 
 def encode_answer_part(part: Part) -> JsonObject | None:
@@ -88,7 +93,8 @@ class ConverseStreamEncoder:
 
     content_type = CONTENT_TYPE
 
-    def __init__(self) -> None:
+    def __init__(self, end: EncodeEnd = encode_end) -> None:
+        self._end = end
         self._index = 0
         self._order = PartOrder(self._write)
         self._kind = ""
@@ -103,7 +109,7 @@ class ConverseStreamEncoder:
             case Started():
                 return _event("messageStart", role="assistant")
             case Finished():
-                stop, metadata = _encode_end(event.finish, event.usage, event.service_tier)
+                stop, metadata = self._end(event.finish, event.usage, event.service_tier)
                 return (
                     self._order.cut(lambda: self._stop() if self._has_started else b"")
                     + _event("messageStop", **stop)

@@ -29,12 +29,14 @@ from dragoman.wires.common.json import encode_json
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """A path that a server half answers; `{model}` stands for the name of a model, `{id}` for an id.
 
-    If two dialects have the same path, `header` names a header that only the clients of this one send.
+    If two dialects have the same path, `header` names a header that only the clients of this one send, or `accepts`
+    tells by the JSON object in the body whether it is of this one.
     """
 
     method: str
     path: str
     header: str | None = None
+    accepts: Callable[[JsonObject], bool] | None = None
 
 
 class ListModels(msgspec.Struct, frozen=True):

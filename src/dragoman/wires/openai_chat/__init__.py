@@ -1,7 +1,9 @@
 """OpenAI Chat Completions, and the many servers that speak it."""
 
 from dragoman.wires.base import Wire
+from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.invoke import InvokeFraming, InvokeServer
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
@@ -25,13 +27,15 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=ChatDecoder,
+        framing=InvokeFraming,
+        decode_error=decode_hosted_error,
         decode_plain=decode_plain,
         encode_completion=encode_completion,
         thinking_extra={NAME: {"fields": ["reasoning_content"]}},
     ),
     server=OpenAIChatServer(),
     returned_call=returned_call,
-    other_servers=(OpenAICompletionsServer(),),
+    other_servers=(OpenAICompletionsServer(), InvokeServer(OpenAIChatServer(), "chat")),
     endpoints=ENDPOINTS,
     batches={"files": FileBatches(), "jobs": JobBatches()},
     files=FILES,

@@ -27,12 +27,15 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.requests import MAX_CHOICES
+from dragoman.wires.common.aws_errors import decode_exception
 from dragoman.wires.common.client import merge_usage, truncated
 from dragoman.wires.common.content_filters import filter_notices, is_filtered, merge_results, prompt_results
 from dragoman.wires.common.errors import error_from_json
+from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
+from dragoman.wires.common.invoke import read_metrics
 from dragoman.wires.common.json import (
     DECODE_ERRORS,
     decode_frame,
@@ -113,6 +116,8 @@ class ChatDecoder:
             return
         if frame.name == "error":
             raise _error_from_bytes(data)
+        if frame.name.startswith(EXCEPTION):
+            raise decode_exception(frame.name.removeprefix(EXCEPTION), data)
         if not data:
             return
         chunk: ChatChunk = decode_frame(_CHUNK, frame)
@@ -425,6 +430,8 @@ def _nested_usage(data: bytes) -> ChatUsage | None:
     except DECODE_ERRORS:
         # The malformed member is one that the decoder does not need.
         return None
+    if (counts := read_metrics(members)) is not None:
+        return ChatUsage(prompt_tokens=counts.input, completion_tokens=counts.output)
     for member in members.values():
         usage = member.get("usage") if is_object(member) else None
         if is_object(usage) and whole_number(usage.get("completion_tokens")) is not None:
