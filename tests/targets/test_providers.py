@@ -259,7 +259,7 @@ def test_deepseek_can_switch_thinking_off() -> None:
 
 @pytest.mark.parametrize("name", CHAT)
 def test_include_usage_is_sent_only_if_it_is_needed(name: str) -> None:
-    by_itself = {"groq", "mistral", "together", "fireworks"}
+    by_itself = {"groq", "mistral", "together", "fireworks", "bedrock-openai"}
     assert ("stream_options" in body(name, stream=True)) == (name not in by_itself)
 
 

@@ -66,7 +66,7 @@ _BEDROCK_ANTHROPIC = Provider(
 _INVOKE = Hosting(
     path="/model/{model}/invoke",
     stream_path="/model/{model}/invoke-with-response-stream",
-    without=("model", "stream", "stream_options"),
+    without=("model", "stream"),
     lists_models=False,
 )
 _MANTLE = Provider(
@@ -164,7 +164,7 @@ CLOUD_RECORDS = (
         name="bedrock-openai",
         wire="openai_chat",
         capabilities=Capabilities(allowed_image_types=_IMAGES, documents=False, audio=False),
-        quirks=Quirks(max_tokens_field="max_tokens", metadata=False, strict=False, user_field=None),
+        quirks=Quirks(max_tokens_field="max_tokens", metadata=False, strict=False, user_field=None, stream_usage=False),
         hosting=_INVOKE,
     ),
     replace(

@@ -151,8 +151,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     thought_signatures: bool = False
     """The first tool call of a step in the history needs its thought signature."""
     completions: str | None = None
-    """The path that continues a plain text, on the wire `openai_chat`; on `bedrock`, the form of InvokeModel's body:
-    titan, claude, llama, cohere, mistral or deepseek; None if there is none."""
+    """The path that continues a plain text, on the wire `openai_chat`; on `bedrock`, the member with the text in an
+    answer of InvokeModel, such as `generation`; None if there is none."""
     fill_in: str | None = None
     """The path that fills the gap between a text and a suffix, on the wire `openai_chat`; None if there is none."""
     embeddings: Literal["texts", "output_dimension", "int8", "single"] | None = None

@@ -1,5 +1,7 @@
 """Anthropic's Messages API, as a client and as a server."""
 
+from functools import partial
+
 from dragoman.wires.anthropic.batch_endpoints import BATCH_ENDPOINTS
 from dragoman.wires.anthropic.batches import MessageBatches
 from dragoman.wires.anthropic.decoder import AnthropicDecoder
@@ -14,7 +16,8 @@ from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
-from dragoman.wires.common.invoke import InvokeFraming, InvokeServer
+from dragoman.wires.common.framing import SseOrBinary
+from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
 
 WIRE = Wire(
     name=NAME,
@@ -25,7 +28,7 @@ WIRE = Wire(
         encode_result=encode_tool_result,
         hosted_tool=encode_hosted_tool,
         decoder=AnthropicDecoder,
-        framing=InvokeFraming,
+        framing=partial(SseOrBinary, ChunkDecoder),
         decode_error=decode_hosted_error,
         caching="blocks",
         decode_plain=decode_plain,

@@ -1,6 +1,8 @@
 """InvokeModel with a model that continues a text, as a client and as a server; the names are in `text_forms`."""
 
+from functools import cache
 from math import inf
+from typing import Any
 
 import msgspec
 
@@ -81,13 +83,21 @@ def encode_text(request: Request, target: Target) -> HttpRequest | None:
 # Server half ----------------------------------------------------------------------------------------------------------
 
 
-class _Options(msgspec.Struct):
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    max_tokens: int | None = None
-    stop: list[str] | None = None
-    n: int | None = None
+_TYPES: dict[str, Any] = {
+    "temperature": float | None,
+    "top_p": float | None,
+    "top_k": int | None,
+    "max_tokens": int | None,
+    "stop": list[str] | None,
+    "n": int | None,
+}
+
+
+@cache
+def _options_type(form: str) -> type[msgspec.Struct]:
+    """The options of a form, with its names, so that an error names what the client wrote."""
+    fields = [(name, kind, None) for name, kind in _TYPES.items()]
+    return msgspec.defstruct("TextOptions", fields, rename={**dict.fromkeys(_TYPES), **FORMS[form].options})
 
 
 class _Prompt(msgspec.Struct):
@@ -110,8 +120,8 @@ class TextServer:
             raise missing_field(form.prompt)
         config = rest.pop(form.config, None) if form.config is not None else rest
         given = config if is_object(config) else {}
-        values = {option: given.pop(field) for option, field in form.options.items() if field in given}
-        options, _ = read_fields(_Options, values, form.config or "body")
+        values = {field: given.pop(field) for field in form.options.values() if field in given}
+        options: Any = read_fields(_options_type(name), values, form.config or "body")[0]
         if form.config is not None and given:
             rest[form.config] = given
         rest.pop("stream", None)  # the path says it

@@ -52,7 +52,7 @@ class TextForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FORMS = {
-    "titan": TextForm(
+    "results": TextForm(
         prompt="inputText",
         config="textGenerationConfig",
         options={"max_tokens": "maxTokenCount", "temperature": "temperature", "top_p": "topP", "stop": "stopSequences"},
@@ -64,7 +64,7 @@ FORMS = {
         chunk_counts=("inputTextTokenCount", "totalOutputTextTokenCount"),
         words={**dict.fromkeys(_STOP, "FINISH"), "length": "LENGTH", "blocked": "CONTENT_FILTERED"},
     ),
-    "claude": TextForm(
+    "completion": TextForm(
         options={
             "max_tokens": "max_tokens_to_sample",
             "temperature": "temperature",
@@ -78,7 +78,7 @@ FORMS = {
         fields={"type": "completion"},
         words={**dict.fromkeys(_STOP, "stop_sequence"), "length": "max_tokens"},
     ),
-    "llama": TextForm(
+    "generation": TextForm(
         options={"max_tokens": "max_gen_len", "temperature": "temperature", "top_p": "top_p"},
         signs=frozenset({"max_gen_len"}),
         text="generation",
@@ -87,7 +87,7 @@ FORMS = {
         chunk_counts=("prompt_token_count", "generation_token_count"),
         words=_STOP,
     ),
-    "cohere": TextForm(
+    "generations": TextForm(
         options={
             "max_tokens": "max_tokens",
             "temperature": "temperature",
@@ -104,7 +104,7 @@ FORMS = {
         has_id=True,
         words={**dict.fromkeys(_STOP, "COMPLETE"), "length": "MAX_TOKENS", "blocked": "ERROR_TOXIC"},
     ),
-    "mistral": TextForm(
+    "outputs": TextForm(
         options={
             "max_tokens": "max_tokens",
             "temperature": "temperature",
@@ -118,7 +118,7 @@ FORMS = {
         reason="stop_reason",
         words=_STOP,
     ),
-    "deepseek": TextForm(
+    "choices": TextForm(
         options={"max_tokens": "max_tokens", "temperature": "temperature", "top_p": "top_p", "stop": "stop"},
         items="choices",
         chunk_items="choices",
@@ -127,8 +127,8 @@ FORMS = {
         words=_STOP,
     ),
 }
-"""By name: the value of the quirk `completions`."""
-ANY_FORM = "mistral"
+"""By the member of the answer that has the text: the value of the quirk `completions`."""
+ANY_FORM = "outputs"
 """The form of a request that has no sign of another."""
 MEANINGS: dict[str, FinishReason] = {
     "FINISH": "stop",
@@ -150,7 +150,7 @@ def form_of(body: JsonObject, /) -> str:
     """The name of the form of a request.
 
     >>> form_of({"prompt": "Once", "max_gen_len": 5}), form_of({"prompt": "Once"})
-    ('llama', 'mistral')
+    ('generation', 'outputs')
     """
     return next((name for name, form in FORMS.items() if form.signs & body.keys()), ANY_FORM)
 

@@ -7,7 +7,7 @@ line by line.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -326,6 +326,22 @@ def one_line(data: bytes, /) -> bytes:
         if odd in data:
             data = data.replace(odd, escaped)
     return data
+
+
+class SseOrBinary:
+    """Server-sent events, or another framing whose first byte is zero."""
+
+    feed: Callable[[bytes], list[Frame]]
+
+    def __init__(self, binary: Callable[[], FrameDecoder], /) -> None:
+        self._binary = binary
+        self.feed = self._first
+
+    def _first(self, data: bytes, /) -> list[Frame]:
+        if not data:
+            return []
+        self.feed = (SseDecoder() if data[0] else self._binary()).feed
+        return self.feed(data)
 
 
 def encode_sse(data: bytes, /, *, name: str = "") -> bytes:

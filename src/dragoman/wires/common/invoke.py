@@ -20,7 +20,7 @@ from dragoman.types import JsonObject, Part, Request, Response, Usage, is_list, 
 from dragoman.wires.base import ServerHalf, StreamEncoder
 from dragoman.wires.common.aws_errors import encode_aws_error, encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder, encode_event, encode_exception
-from dragoman.wires.common.framing import Frame, SseDecoder
+from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.server_endpoints import Route
 
@@ -105,24 +105,6 @@ def invoke_path(model: str, /, *, stream: bool) -> str:
 
 
 # Client half ----------------------------------------------------------------------------------------------------------
-
-
-class InvokeFraming:
-    """Server-sent events, or the event stream of InvokeModel; the first byte tells which.
-
-    A message of the event stream begins with its length, so its first byte is zero.
-    """
-
-    feed: Callable[[bytes], list[Frame]]
-
-    def __init__(self) -> None:
-        self.feed = self._first
-
-    def _first(self, data: bytes, /) -> list[Frame]:
-        if not data:
-            return []
-        self.feed = ChunkDecoder().feed if data[0] == 0 else SseDecoder().feed
-        return self.feed(data)
 
 
 class ChunkDecoder:

@@ -1,9 +1,12 @@
 """OpenAI Chat Completions, and the many servers that speak it."""
 
+from functools import partial
+
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
-from dragoman.wires.common.invoke import InvokeFraming, InvokeServer
+from dragoman.wires.common.framing import SseOrBinary
+from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
@@ -27,7 +30,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=ChatDecoder,
-        framing=InvokeFraming,
+        framing=partial(SseOrBinary, ChunkDecoder),
         decode_error=decode_hosted_error,
         decode_plain=decode_plain,
         encode_completion=encode_completion,
