@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.errors import ContextTooLong, Overloaded, RateLimited
 from dragoman.gateway.auth.api_keys import new_key
+from dragoman.registry import Registry
 from dragoman.testing import CloseAfter, FaultyServer
 from dragoman.types import ToolCall
 from tests.support.gateway.live import Gateway, record
@@ -240,6 +241,73 @@ def test_invoke_model(bedrock: Any) -> None:
     events = [json.loads(event["chunk"]["bytes"]) for event in stream]
     deltas = [event["delta"]["text"] for event in events if event["type"] == "content_block_delta"]
     assert "".join(deltas) == answer["content"][0]["text"]
+
+
+def _text(event: dict[str, Any]) -> str:
+    """The text in a whole answer or in an event of a stream, of any maker."""
+    match event:
+        case {"output": {"message": {"content": [{"text": text}]}}}:
+            return str(text)
+        case {"contentBlockDelta": {"delta": {"text": text}}}:
+            return str(text)
+        case {"choices": [{"message": {"content": text}}]} | {"choices": [{"delta": {"content": text}}]}:
+            return str(text)
+        case {"results": [answer]} | {"generations": [answer]} | {"outputs": [answer]}:
+            return str(answer.get("text") or answer.get("outputText") or "")
+        case _:
+            return str(
+                next((event[name] for name in ("outputText", "completion", "generation", "text") if name in event), "")
+            )
+
+
+@pytest.mark.parametrize(
+    ("body", "start"),
+    [
+        ({"messages": [{"role": "user", "content": [{"text": "hi"}]}], "inferenceConfig": {"maxTokens": 99}}, "Hello!"),
+        ({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 99}, "Hello!"),
+        ({"inputText": "hi", "textGenerationConfig": {"maxTokenCount": 99}}, " and so on"),
+        ({"prompt": "hi", "max_tokens_to_sample": 99}, " and so on"),
+        ({"prompt": "hi", "max_gen_len": 99}, " and so on"),
+        ({"prompt": "hi", "max_tokens": 99, "p": 0.5}, " and so on"),
+        ({"prompt": "hi", "max_tokens": 99}, " and so on"),
+    ],
+)
+def test_invoke_model_with_bodies_of_other_makers(bedrock: Any, body: dict[str, Any], start: str) -> None:
+    answer = json.loads(bedrock.invoke_model(modelId="fast", body=json.dumps(body))["body"].read())
+    assert _text(answer).startswith(start)
+    stream = bedrock.invoke_model_with_response_stream(modelId="fast", body=json.dumps(body))["body"]
+    events = [json.loads(event["chunk"]["bytes"]) for event in stream]
+    assert "".join(map(_text, events)) == _text(answer)
+    assert events[-1]["amazon-bedrock-invocationMetrics"]["outputTokenCount"] > 0
+
+
+def test_invoke_model_embeds_and_ranks(bedrock: Any) -> None:
+    def invoke(body: dict[str, Any]) -> Any:
+        return json.loads(bedrock.invoke_model(modelId="fast", body=json.dumps(body))["body"].read())
+
+    vector = invoke({"inputText": "grey ships"})["embedding"]
+    assert invoke({"texts": ["grey ships"], "input_type": "search_query"})["embeddings"] == [vector]
+    ranked = invoke({"query": "grey ships", "documents": ["a harbour", "grey ships"], "top_n": 1})["results"]
+    assert [document["index"] for document in ranked] == [1]
+
+
+def test_an_unknown_body_of_invoke_model_is_refused(bedrock: Any) -> None:
+    with pytest.raises(bedrock.exceptions.ValidationException, match="got odd; see"):
+        bedrock.invoke_model(modelId="fast", body=b'{"odd": 1}')
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "bedrock-anthropic", "bedrock-openai", "bedrock-nova"])
+def test_dragoman_as_a_client_of_invoke_model(gateway: Gateway, provider: str) -> None:
+    env = {"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "anything"}
+    registry = Registry(env={**env, "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": gateway.url})
+    model = registry.model(f"{provider}/fast")
+    answer = model.generate("hello")
+    assert answer.text.startswith("Hello!")
+    with model.stream("hello") as stream:
+        assert "".join(stream.text_deltas()) == answer.text
+    assert stream.response is not None
+    assert stream.response.usage.output == answer.usage.output
+    registry.close()
 
 
 @pytest.mark.parametrize("operation", ["converse", "converse_stream"])

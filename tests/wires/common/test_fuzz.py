@@ -1,6 +1,9 @@
 """Damaged event streams give only our errors."""
 
 import random
+from base64 import b64encode
+
+import pytest
 
 from dragoman import wires
 from dragoman.errors import DragomanError
@@ -30,6 +33,37 @@ def test_mutated_streams_give_only_our_errors() -> None:
         if dice.random() < 0.3:
             data = _mutated(data, dice)
         decoder = client.stream_decoder(Request(stream=True))
+        try:
+            for piece in (data, b""):
+                decoder.feed(piece)
+        except DragomanError:
+            continue
+
+
+@pytest.mark.parametrize("name", ["anthropic", "bedrock", "openai_chat"])
+def test_mutated_chunks_of_invoke_model_give_only_our_errors(name: str) -> None:
+    """The same with the events of each maker in base64."""
+    dice = random.Random(18)
+    metrics = b'"amazon-bedrock-invocationMetrics":{"inputTokenCount":3,"outputTokenCount":1}'
+    payloads = [
+        b'{"messageStart":{"role":"assistant"}}',
+        b'{"contentBlockDelta":{"contentBlockIndex":0,"delta":{"text":"Hi"}}}',
+        b'{"messageStop":{"stopReason":"end_turn"}}',
+        b'{"metadata":{"usage":{"inputTokens":1,"outputTokens":2}},' + metrics + b"}",
+        b'{"outputText":"Hi","completionReason":"FINISH","inputTextTokenCount":3,' + metrics + b"}",
+        b'{"generation":"Hi","stop_reason":null}',
+        b'{"outputs":[{"text":"Hi","stop_reason":"stop"}]}',
+        b'{"text":"Hi","is_finished":false}',
+        b'{"completion":"","stop_reason":"stop_sequence"}',
+        b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}],' + metrics + b"}",
+        b'{"type":"message_stop",' + metrics + b"}",
+    ]
+    for _ in range(10_000):
+        chosen = [_mutated(dice.choice(payloads), dice) for _ in range(dice.randint(1, 6))]
+        data = b"".join(encode_event("chunk", b'{"bytes":"' + b64encode(each) + b'"}') for each in chosen)
+        if dice.random() < 0.3:
+            data = _mutated(data, dice)
+        decoder = wires.get(name).client.stream_decoder(Request(stream=True))
         try:
             for piece in (data, b""):
                 decoder.feed(piece)
