@@ -332,6 +332,7 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
     (r"POST .*(count_tokens|countTokens|count-tokens|count-tokens:rawPredict|input_tokens)", "count tokens", "gateway"),
     (r"POST .*(/embed|/embeddings|:embedContent|:batchEmbedContents|:predict)", "embed texts", "gateway"),
     (r"POST .*/rerank", "rank documents", "gateway"),
+    (r"POST /model/{model}/invoke", "generate an answer, embed texts or rank documents, by the body", "clouds"),
     (r"POST .*/files", "upload a file", "files"),
     (r"GET .*/files", "list files", "files"),
     (r"GET .*/files/{id}", "describe a file", "files"),
@@ -388,12 +389,18 @@ def _http_api() -> str:
         "",
         "Every route of a gateway. The requests and answers of a dialect are those of its provider; "
         "[differences](../docs/differences.md) lists the exceptions. *Key* says whether the route needs an API key if "
-        "the gateway has keys. If two dialects have the same path, the headers of the client decide.",
+        "the gateway has keys. If two dialects have the same path, the headers of the client or the body decide.",
         "",
     ]
     for chapter in sorted(chapters, key=_ORDER.index):
         rows = (
-            (" ".join(f"`{method}`" for method in methods), f"`{path}`", purpose, f"[{page}](../docs/{page}.md)", key)
+            (
+                " ".join(f"`{method}`" for method in dict.fromkeys(methods)),
+                f"`{path}`",
+                purpose,
+                f"[{page}](../docs/{page}.md)",
+                key,
+            )
             for (path, purpose, page, key), methods in chapters[chapter].items()
         )
         lines += [f"## {chapter}", "", *_table(("method", "path", "purpose", "page", "key"), rows)]

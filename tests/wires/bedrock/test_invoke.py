@@ -94,26 +94,26 @@ METRIC = {METRICS: {"inputTokenCount": 3, "outputTokenCount": 1}}
 # Which body it is -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "form"),
-    [
-        ({"anthropic_version": "bedrock-2023-05-31", "messages": TALK}, "messages"),
-        ({"messages": TALK, "system": "Be brief."}, "messages"),
-        ({"messages": TALK, "tools": [{"name": "tide", "input_schema": {}}]}, "messages"),
-        ({"schemaVersion": "messages-v1", "messages": BLOCKS}, "converse"),
-        ({"messages": BLOCKS}, "converse"),
-        ({"messages": TALK}, "chat"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}, "chat"),
-        ({"messages": "no list"}, "chat"),
-        ({"prompt": "hi"}, "text"),
-        ({"inputText": "hi", "textGenerationConfig": {}}, "text"),
-        ({"inputText": "hi"}, "embeddings"),
-        ({"texts": ["hi"]}, "embeddings"),
-        ({"query": "hi", "documents": []}, "rerank"),
-        ({"query": "hi"}, None),
-        ({}, None),
-    ],
-)
+BODIES: list[tuple[JsonObject, str | None]] = [
+    ({"anthropic_version": "bedrock-2023-05-31", "messages": TALK}, "messages"),
+    ({"messages": TALK, "system": "Be brief."}, "messages"),
+    ({"messages": TALK, "tools": [{"name": "tide", "input_schema": {}}]}, "messages"),
+    ({"schemaVersion": "messages-v1", "messages": BLOCKS}, "converse"),
+    ({"messages": BLOCKS}, "converse"),
+    ({"messages": TALK}, "chat"),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}, "chat"),
+    ({"messages": "no list"}, "chat"),
+    ({"prompt": "hi"}, "text"),
+    ({"inputText": "hi", "textGenerationConfig": {}}, "text"),
+    ({"inputText": "hi"}, "embeddings"),
+    ({"texts": ["hi"]}, "embeddings"),
+    ({"query": "hi", "documents": []}, "rerank"),
+    ({"query": "hi"}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("body", "form"), BODIES)
 def test_the_members_of_a_body_tell_what_it_is(body: JsonObject, form: str | None) -> None:
     assert body_form(body) == form
 
@@ -137,7 +137,7 @@ def test_chat_completions_as_a_client() -> None:
 
 def test_a_stream_of_chat_completions() -> None:
     first = {"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hello"}}]}
-    last = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], **METRIC}
+    last: JsonObject = {"id": "c", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], **METRIC}
     data = wrapped(first, last)
     events, error = laws.read(CHAT.client.stream_decoder(), [data])
     assert error is None
@@ -247,7 +247,10 @@ def test_chunks_that_are_none() -> None:
 def test_nova_with_tools_over_the_stream() -> None:
     call = ToolCall(id="t", name="tide", arguments={"port": "Brest"})
     response = Response(message=Message(role="assistant", parts=(call,)), finish=Finish(reason="tool_calls"))
-    body = {"messages": BLOCKS, "toolConfig": {"tools": [{"toolSpec": {"name": "tide", "inputSchema": {"json": {}}}}]}}
+    body: JsonObject = {
+        "messages": BLOCKS,
+        "toolConfig": {"tools": [{"toolSpec": {"name": "tide", "inputSchema": {"json": {}}}}]},
+    }
     assert decoded(body).tools == (Tool(name="tide", parameters={}),)
     events, _ = laws.read(BEDROCK.client.stream_decoder(), [wrapped(*chunks(body, response))])
     assert fold(events).tool_calls == (call,)

@@ -1,5 +1,6 @@
 """`dragoman doctor`: check the installation, the environment and the config, and say what to fix."""
 
+import logging
 import os
 import re
 import sys
@@ -51,6 +52,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 def run(arguments: Namespace, /) -> int:
     """Run all checks; the exit code is 1 if something is wrong."""
+    logging.getLogger("azure").addHandler(logging.NullHandler())  # the result says what its warnings say
     results = list(_check_all(arguments))
     if arguments.json:
         terminal.write_json(results)

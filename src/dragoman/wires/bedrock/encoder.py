@@ -85,7 +85,8 @@ def to_native(body: JsonObject, /) -> JsonObject:
     {'inferenceConfig': {'maxTokens': 5}, 'reasoningConfig': {}}
     """
     native = {name: value for name, value in body.items() if name != MODEL_FIELDS}
-    for name, value in (body.get(MODEL_FIELDS) or {}).items():
+    fields = body.get(MODEL_FIELDS)
+    for name, value in fields.items() if is_object(fields) else ():
         old = native.get(name)
         native[name] = {**old, **value} if is_object(old) and is_object(value) else value
     return native

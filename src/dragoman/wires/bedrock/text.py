@@ -97,7 +97,7 @@ _TYPES: dict[str, Any] = {
 def _options_type(form: str) -> type[msgspec.Struct]:
     """The options of a form, with its names, so that an error names what the client wrote."""
     fields = [(name, kind, None) for name, kind in _TYPES.items()]
-    return msgspec.defstruct("TextOptions", fields, rename={**dict.fromkeys(_TYPES), **FORMS[form].options})
+    return msgspec.defstruct("TextOptions", fields, rename=dict(FORMS[form].options))
 
 
 class _Prompt(msgspec.Struct):

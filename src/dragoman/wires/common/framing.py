@@ -331,17 +331,16 @@ def one_line(data: bytes, /) -> bytes:
 class SseOrBinary:
     """Server-sent events, or another framing whose first byte is zero."""
 
-    feed: Callable[[bytes], list[Frame]]
-
     def __init__(self, binary: Callable[[], FrameDecoder], /) -> None:
         self._binary = binary
-        self.feed = self._first
+        self._decoder: FrameDecoder | None = None
 
-    def _first(self, data: bytes, /) -> list[Frame]:
-        if not data:
-            return []
-        self.feed = (SseDecoder() if data[0] else self._binary()).feed
-        return self.feed(data)
+    def feed(self, data: bytes, /) -> list[Frame]:
+        if self._decoder is None:
+            if not data:
+                return []
+            self._decoder = SseDecoder() if data[0] else self._binary()
+        return self._decoder.feed(data)
 
 
 def encode_sse(data: bytes, /, *, name: str = "") -> bytes:
