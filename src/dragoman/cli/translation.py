@@ -25,7 +25,8 @@ Kind: TypeAlias = Literal["request", "response", "stream", "error"]
 _REQUEST_FIELDS = frozenset({"messages", "contents", "input"})
 """Fields that only requests have, in any dialect."""
 _RESPONSE_FIELDS = frozenset(
-    "candidates choices content done finish message output outputs promptFeedback steps updated".split()
+    "candidates choices completion content done finish generation generations message output outputs promptFeedback "
+    "results steps updated".split()
 )
 """Fields that only responses have, in any dialect."""
 _ERROR_FIELDS = frozenset({"error", "message", "detail"})
