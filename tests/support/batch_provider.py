@@ -1,13 +1,16 @@
-"""A provider on loopback with batches: as OpenAI, Mistral, Anthropic and Google have them, and ordinary calls.
+"""A provider on loopback with batches: as OpenAI, Mistral, Anthropic, Google and Bedrock have them, and ordinary calls.
 
 Jobs wait until `release` is called, so that a test decides when they end.
 """
 
+import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from typing import Any
 
 from dragoman import wires
@@ -20,6 +23,8 @@ PATHS = {
     "/v1/responses": "openai_responses",
     "/v1/messages": "anthropic",
     "/v1beta/models/m:generateContent": "google",
+    "/model/m/converse": "bedrock",
+    "/model/m/invoke": "anthropic",
 }
 Json = dict[str, Any]
 
@@ -40,6 +45,11 @@ class BatchProvider:
         self.drops_reply = False
         """Whether the reply to the next new job is lost."""
         self.fails_job = False
+        self.faults: dict[str, tuple[int, bytes]] = {}
+        """What all requests with a method get."""
+        self.loses_results = False
+        """Whether the results of Bedrock are not written."""
+        self.checks_signatures = True
         self.is_released = threading.Event()
         self.has_job = threading.Event()
         self.url = ""
@@ -47,7 +57,11 @@ class BatchProvider:
 
     def reply(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
         """The status and body of a response; None to close the connection."""
-        path = path.partition("?")[0]
+        if method in self.faults:
+            return self.faults[method]
+        if path.startswith(("/model", "/tides")) and self.checks_signatures:
+            check_signature(method, self.url, path, headers, body)
+        path = path.partition("?")[0].replace("/openai/v1/", "/v1/")
         with self._lock:
             self.paths.append((method, path))
             return self._reply(method, path, headers, body)
@@ -66,6 +80,19 @@ class BatchProvider:
                 return _json({"id": id})
             case "GET", ["v1", "files", id, "content"]:
                 return 200, self.files[id]
+            case "PUT", ["tides", *_]:
+                self.files[path] = body
+                return 200, b""
+            case "GET", ["tides", *_] if path not in self.files:
+                return 404, b"<?xml version='1.0'?>\n<Error><Code>NoSuchKey</Code><Message>no key</Message></Error>"
+            case "GET", ["tides", *_]:
+                return 200, self.files[path]
+            case "POST", ["model-invocation-job"]:
+                return self._create(path, json.loads(body))
+            case "GET", ["model-invocation-jobs"]:
+                return _json({"invocationJobSummaries": [self._shown(id) for id in self.jobs]})
+            case "POST", ["model-invocation-job", id, "stop"]:
+                return self._cancel(id)
             case "POST", ["v1", "batches"] | ["v1", "batch", "jobs"] | ["v1", "messages", "batches"]:
                 return self._create(path, json.loads(body))
             case "POST", ["v1beta", "models", "m:batchGenerateContent"]:
@@ -76,7 +103,7 @@ class BatchProvider:
                 return _json({"operations": [self._shown(id) for id in self.jobs]})
             case "GET", ["v1", "messages", "batches", id, "results"]:
                 return 200, b"".join(json.dumps(row).encode() + b"\n" for row in self._results(id))
-            case "POST", [*_, id, "cancel"]:
+            case "POST", [*_, id, "cancel"] if id in self.jobs:
                 return self._cancel(id)
             case "POST", ["v1beta", "batches", name] if name.endswith(":cancel"):
                 return self._cancel(name.removesuffix(":cancel"))
@@ -94,7 +121,8 @@ class BatchProvider:
         if self.drops_reply:
             self.drops_reply = False
             return None
-        return _json(self._shown(id))
+        shown = self._shown(id)
+        return _json({"jobArn": shown["jobArn"]} if "jobArn" in shown else shown)
 
     def _rows(self, path: str, body: Json) -> list[tuple[str, str, str, bytes]]:
         """The id, wire, path and body of each row."""
@@ -107,11 +135,19 @@ class BatchProvider:
             listed = body["inputConfig"]["requests"]["requests"]
             where = "/v1beta/models/m:generateContent"
             return [(row["metadata"]["key"], "google", where, json.dumps(row["request"]).encode()) for row in listed]
+        if "modelInvocationType" in body:
+            place = body["inputDataConfig"]["s3InputDataConfig"]["s3Uri"].removeprefix("s3:/")
+            where = "/model/m/converse" if body["modelInvocationType"] == "Converse" else "/model/m/invoke"
+            listed = [json.loads(line) for line in self.files[place].splitlines()]
+            assert all(row["recordId"].isalnum() for row in listed)
+            return [(row["recordId"], PATHS[where], where, json.dumps(row["modelInput"]).encode()) for row in listed]
         file = body.get("input_file_id") or body["input_files"][0]
         rows = [json.loads(line) for line in self.files[file].splitlines()]
         return [(row["custom_id"], PATHS[row["url"]], row["url"], json.dumps(row["body"]).encode()) for row in rows]
 
     def _cancel(self, id: str) -> tuple[int, bytes]:
+        if self._state(id) != "running":
+            return _json({"error": {"message": "it has ended"}, "message": "it has ended"}, 409)
         self.jobs[id]["state"] = "cancelled"
         return _json(self._shown(id))
 
@@ -157,6 +193,8 @@ class BatchProvider:
                 return {"id": id, "processing_status": status, "request_counts": counts, **when}
             case "/v1beta/models/m:batchGenerateContent":
                 return self._operation(id, fates, state)
+            case "/model-invocation-job":
+                return self._invocation_job(id, fates, state)
             case "/v1/batch/jobs":
                 status = {"completed": "SUCCESS", "failed": "FAILED", "cancelled": "CANCELLED"}.get(state, "RUNNING")
                 done = {"total_requests": len(fates), "succeeded_requests": good if is_over else 0}
@@ -183,6 +221,24 @@ class BatchProvider:
         response = {"inlinedResponses": {"inlinedResponses": rows}}
         return {"name": f"batches/{id}", "metadata": metadata, "done": True, "response": response}
 
+    def _invocation_job(self, id: str, fates: list[tuple[str, str, bytes]], state: str) -> Json:
+        body = self.jobs[id]["body"]
+        arn = {"jobArn": f"arn:aws:bedrock:us-east-1:123456789012:model-invocation-job/{id}"}
+        status = {"completed": "Completed", "failed": "Failed", "cancelled": "Stopped"}.get(state, "InProgress")
+        names = ("jobName", "inputDataConfig", "outputDataConfig")
+        counts = {"totalRecordCount": len(fates), "processedRecordCount": 0}
+        if status in ("Completed", "Stopped") and not self.loses_results:
+            counts["processedRecordCount"] = sum(fate in ("answered", "failed") for _, fate, _ in fates)
+            rows: list[Json] = []
+            for key, fate, answer in fates:
+                wrong = {"errorCode": 400, "errorMessage": "no", "expired": fate == "expired"}
+                kinds = {"answered": {"modelOutput": json.loads(answer)}, "canceled": {}}
+                rows.append({"recordId": key, "modelInput": {}, **kinds.get(fate, {"error": wrong})})
+            folder = body["outputDataConfig"]["s3OutputDataConfig"]["s3Uri"].removeprefix("s3:/")
+            self.files[f"{folder}{id}/rows.jsonl.out"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+        problem = {"message": "line 1 is wrong"} if status == "Failed" else {}
+        return {**arn, "status": status, **{name: body[name] for name in names}, **counts, **problem}
+
     def _output(self, id: str, fates: list[tuple[str, str, bytes]]) -> str:
         rows: list[Json] = []
         for custom_id, fate, answer in fates:
@@ -197,9 +253,31 @@ class BatchProvider:
         return f"output-{id}"
 
     def _answer(self, wire: str, path: str, body: bytes) -> tuple[str, bytes]:
-        server = wires.get(wire).server
+        server = wires.get(wire).other_servers[0] if path.endswith("/invoke") else wires.get(wire).server
         _, request = server.decode_request(HttpRequest(method="POST", path=path, body=body))
         return request.messages[-1].text, server.encode_body(answers.answer(request, "any"), request).body
+
+
+def check_signature(method: str, origin: str, path: str, headers: dict[str, str], body: bytes) -> None:
+    """Sign the request again with botocore, and compare."""
+    auth, awsrequest = import_module("botocore.auth"), import_module("botocore.awsrequest")
+    credentials = import_module("botocore.credentials")
+    found = re.fullmatch(
+        r"AWS4-HMAC-SHA256 Credential=AKID/\d{8}/([\w-]+)/([\w-]+)/aws4_request, SignedHeaders=(\S+), Signature=(\w+)",
+        headers["authorization"],
+    )
+    assert found is not None, "signed by Signature Version 4"
+    region, service, names, signature = found.groups()
+    assert service == ("s3" if path.startswith("/tides") else "bedrock")
+    signed = {name: value for name, value in headers.items() if name in names.split(";")}
+    request = awsrequest.AWSRequest(method=method, url=f"{origin}{path}", data=body, headers=signed)
+    request.context["timestamp"] = headers["x-amz-date"]
+    kind = auth.S3SigV4Auth if service == "s3" else auth.SigV4Auth
+    signer = kind(credentials.Credentials("AKID", "secret"), service, region)
+    if service == "s3":
+        assert headers["x-amz-content-sha256"] == hashlib.sha256(body).hexdigest()
+    text = signer.string_to_sign(request, signer.canonical_request(request))
+    assert signer.signature(text, request) == signature, f"botocore signs {method} {path} otherwise"
 
 
 def _json(data: Json, status: int = 200) -> tuple[int, bytes]:
@@ -227,7 +305,7 @@ def batch_provider() -> Generator[BatchProvider, None, None]:
             self.end_headers()
             self.wfile.write(reply[1])
 
-        do_GET = do_POST = _do  # noqa: N815 - the names that the base class calls
+        do_GET = do_POST = do_PUT = _do  # noqa: N815 - the names that the base class calls
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

@@ -1,6 +1,7 @@
 """Signature Version 4: the published vectors, botocore as the oracle, and the files of profiles."""
 
 import datetime as dt
+import hashlib
 from importlib import import_module
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman.errors import SetupError
 from dragoman.http import HttpRequest
 from dragoman.targets.aws import AwsKeys, keys_from_env, read_profile, region_of, sign_v4
+from dragoman.targets.target import S3_HASH
 
 KEYS = AwsKeys(access_key="AKIDEXAMPLE", secret_key="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 MOMENT = 1440938160.0
@@ -98,7 +100,7 @@ def oracle(http: HttpRequest, keys: AwsKeys, region: str, service: str, moment: 
 
     now = dt.datetime.fromtimestamp(moment, dt.UTC)
     request = awsrequest.AWSRequest(method=http.method, url=http.url, data=http.body, headers=dict(http.headers))
-    signer = auth.SigV4Auth(
+    signer = (auth.S3SigV4Auth if service == "s3" else auth.SigV4Auth)(
         credentials.Credentials(keys.access_key, keys.secret_key, keys.session_token), service, region
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -142,6 +144,21 @@ def test_the_signature_is_that_of_botocore(
     keys = AwsKeys(access_key="AKIDEXAMPLE", secret_key=secret, session_token=token)
     signed = sign_v4(http, keys, "eu-west-1", "bedrock", moment)
     assert dict(signed.headers) == oracle(http, keys, "eu-west-1", "bedrock", moment)
+
+
+@settings(max_examples=100, deadline=None)
+@given(segments=st.lists(SEGMENTS, max_size=4), body=st.binary(max_size=64), token=st.none() | WORDS)
+def test_the_signature_for_s3_is_that_of_botocore(segments: list[str], body: bytes, token: str | None) -> None:
+    http = HttpRequest(
+        method="PUT",
+        origin="https://tides.s3.eu-west-1.amazonaws.com",
+        path="/" + "/".join(quote(segment, safe="~") for segment in segments),
+        headers={"content-type": "application/jsonl", S3_HASH: hashlib.sha256(body).hexdigest()},
+        body=body,
+    )
+    keys = AwsKeys(access_key="AKIDEXAMPLE", secret_key="secret", session_token=token)
+    signed = sign_v4(http, keys, "eu-west-1", "s3", MOMENT)
+    assert dict(signed.headers) == oracle(http, keys, "eu-west-1", "s3", MOMENT)
 
 
 def test_no_key_in_a_repr() -> None:

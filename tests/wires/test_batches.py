@@ -8,7 +8,7 @@ import pytest
 from dragoman import wires
 from dragoman.errors import Malformed
 from dragoman.http import HttpRequest
-from dragoman.targets.providers import target
+from dragoman.targets.providers import PROVIDERS, target
 from dragoman.targets.target import Target
 from dragoman.types import Request, user
 from dragoman.wires.common.batches import Batches, EncodedRow, ProviderJob, RowResult, count, job_objects, row_result
@@ -58,10 +58,31 @@ JOBS: dict[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("provider", "endpoint"), [("azure", "/v1/chat/completions"), ("azure-responses", "/v1/responses")]
+)
+def test_azure_has_the_batches_of_openai(provider: str, endpoint: str) -> None:
+    record = PROVIDERS[provider]
+    at = record.target(
+        "m", env={"AZURE_OPENAI_ENDPOINT": "https://tides.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
+    )
+    batches = wires.get(at.wire).batches[at.quirks.batches or ""]
+    rows = [EncodedRow("t-0", wires.get(at.wire).client.encode_request(Request(messages=(user("hi"),)), at))]
+    upload = batches.encode_upload(rows, "t", at)
+    assert upload is not None
+    assert (upload.url, upload.headers["api-key"]) == ("https://tides.openai.azure.com/openai/v1/files", "k")
+    line = json.loads(decode_form(upload)["file"].data)
+    assert (line["url"], line["body"]["model"]) == (endpoint, "m")
+    job = batches.encode_job(rows, "f", "t", at)
+    assert job.url == "https://tides.openai.azure.com/openai/v1/batches"
+    assert json.loads(job.body)["endpoint"] == endpoint
+    assert PROVIDERS["azure-deployments"].quirks.batches is None
+
+
 @pytest.mark.parametrize("spec", JOBS)
 def test_rows_are_uploaded_and_named_by_the_job(spec: str) -> None:
     batches, at, rows = batches_at(spec)
-    upload = batches.encode_upload(rows, at)
+    upload = batches.encode_upload(rows, "t", at)
     assert upload is not None
     assert upload.headers["authorization"] == "Bearer k"
     form = decode_form(upload)
@@ -75,7 +96,7 @@ def test_rows_are_uploaded_and_named_by_the_job(spec: str) -> None:
 
 def test_the_rows_of_anthropic_are_in_the_job() -> None:
     batches, at, rows = batches_at("anthropic/m")
-    assert batches.encode_upload(rows, at) is None
+    assert batches.encode_upload(rows, "t", at) is None
     assert batches.decode_upload(b"") == ""
     beta = HttpRequest(method="POST", path="/", headers={"anthropic-beta": "b, a"}, body=rows[0].http.body)
     http = batches.encode_job([rows[0], EncodedRow("t-1", beta)], None, "t", at)
@@ -89,7 +110,7 @@ def test_the_rows_of_anthropic_are_in_the_job() -> None:
 
 def test_the_rows_of_google_are_in_the_job() -> None:
     batches, at, rows = batches_at("google/m")
-    assert batches.encode_upload(rows, at) is None
+    assert batches.encode_upload(rows, "t", at) is None
     assert batches.decode_upload(b"") == ""
     request = json.loads(rows[0].http.body)
     listed = [{"request": request, "metadata": {"key": f"t-{number}"}} for number in range(2)]
@@ -143,6 +164,18 @@ READ: list[tuple[str, Any, ProviderJob]] = [
         {"id": "j", "status": "failed", "errors": {"data": [{"message": "bad line"}]}, "metadata": None},
         ProviderJob(id="j", state="ended", problem="failed: bad line"),
     ),
+    (
+        "openai/m",  # as Azure writes it
+        {
+            "id": "j",
+            "status": "Validating",
+            "created_at": "1970-01-01T00:00:05.2491382+00:00",
+            "metadata": None,
+            "request_counts": {"total": None, "completed": None},
+        },
+        ProviderJob(id="j", state="running", created=5.249138),
+    ),
+    ("openai/m", {"id": "j", "status": "Failed"}, ProviderJob(id="j", state="ended", problem="failed")),
     ("openai/m", {"id": "j", "status": "expired", "errors": {}}, ProviderJob(id="j", state="ended", problem="expired")),
     (
         "mistral/m",

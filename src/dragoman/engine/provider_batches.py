@@ -37,7 +37,7 @@ def submit(rows: Sequence[EncodedRow], token: str, target: Target, options: Chai
     """Create a job with some rows."""
     batches = _batches(target)
     file: str | None = None
-    if (upload := batches.encode_upload(rows, target)) is not None:
+    if (upload := batches.encode_upload(rows, token, target)) is not None:
         file = yield from _send(upload, batches.decode_upload, target, options)
     http = batches.encode_job(rows, file, token, target)
     return (yield from _send(http, batches.decode_job, target, replace(options, retries=0)))

@@ -13,7 +13,7 @@ from dragoman.errors import AuthFailed, SetupError
 from dragoman.http import HttpRequest
 from dragoman.io.credentials import CachedCredential
 from dragoman.targets.aws import AwsKeys, Profile, keys_from_env, read_profile, region_of, sign_v4
-from dragoman.targets.target import Target
+from dragoman.targets.target import S3_HASH, Target
 
 SERVICE = "bedrock"
 _OTHER_SERVICES = ("bedrock-mantle", "aws-external-anthropic", "sagemaker")
@@ -107,6 +107,8 @@ class AwsCredential(CachedCredential[AwsKeys]):
         if region is None:
             raise SetupError(f"{target.provider}: no region; set AWS_REGION")
         service = next((name for name in _OTHER_SERVICES if name in host.split(".")), SERVICE)
+        if S3_HASH in http.headers:
+            service = "s3"
         return sign_v4(http, secret, region, service, time.time())
 
     @property

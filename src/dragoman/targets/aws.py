@@ -153,7 +153,7 @@ def sign_v4(http: HttpRequest, keys: AwsKeys, region: str, service: str, now: fl
     canonical = "\n".join(
         (
             http.method.upper(),
-            _path(http.path.partition("?")[0]),
+            _path(http.path.partition("?")[0], service),
             _query(http.path.partition("?")[2]),
             *(f"{name}:{signed[name]}" for name in sorted(signed)),
             "",
@@ -182,8 +182,10 @@ def _host(origin: str) -> str:
     return host.rpartition(":")[0] if parts.port is not None and parts.port == default else host
 
 
-def _path(path: str) -> str:
-    """The path without dot segments, encoded once more: only S3 signs the path as it is sent."""
+def _path(path: str, service: str) -> str:
+    """The path without dot segments, encoded once more. S3 signs the path as it is sent."""
+    if service == "s3":
+        return path
     segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

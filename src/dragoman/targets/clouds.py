@@ -31,7 +31,7 @@ _BEDROCK = Provider(
         allowed_document_types=("application/*", "text/*"),
         max_document_bytes=4_500_000,
     ),
-    quirks=Quirks(strict=False, result_media=True),
+    quirks=Quirks(strict=False, result_media=True, batches="s3"),
 )
 _BEDROCK_ANTHROPIC = Provider(
     name="bedrock-anthropic",
@@ -52,7 +52,7 @@ _BEDROCK_ANTHROPIC = Provider(
         max_document_bytes=4_500_000,
         audio=False,
     ),
-    quirks=Quirks(recursive_schemas=False, strict=False),
+    quirks=Quirks(recursive_schemas=False, strict=False, batches="s3"),
     hosting=Hosting(
         path="/model/{model}/invoke",
         stream_path="/model/{model}/invoke-with-response-stream",
@@ -151,7 +151,7 @@ _AZURE = Provider(
     auth="api-key",
     identity="azure",
     capabilities=Capabilities(image_urls=True, allowed_image_types=_IMAGES, animated_images=False, documents=False),
-    quirks=Quirks(call_id=".{1,40}", call_id_length=40, system_turns=True),  # as at OpenAI
+    quirks=Quirks(call_id=".{1,40}", call_id_length=40, system_turns=True, batches="files"),  # as at OpenAI
     family="openai",
 )
 
@@ -189,7 +189,7 @@ CLOUD_RECORDS = (
         base_url=_MANTLE.base_url.replace("/v1", "/anthropic/v1"),
         base_url_names=(),
         capabilities=_BEDROCK_ANTHROPIC.capabilities,
-        quirks=_BEDROCK_ANTHROPIC.quirks,
+        quirks=replace(_BEDROCK_ANTHROPIC.quirks, batches=None),
         family="anthropic",
         family_prefix="anthropic.",
     ),
@@ -218,7 +218,7 @@ CLOUD_RECORDS = (
         _AZURE,
         name="azure-responses",
         wire="openai_responses",
-        quirks=Quirks(system_turns=True),
+        quirks=Quirks(system_turns=True, batches="files"),
         capabilities=replace(
             _AZURE.capabilities, documents=True, allowed_document_types=("application/pdf",), audio=False
         ),
@@ -227,6 +227,8 @@ CLOUD_RECORDS = (
         _AZURE,
         name="azure-deployments",
         path="/openai",
+        # Its batches have no deployment in their path, and no model in their rows.
+        quirks=replace(_AZURE.quirks, batches=None),
         hosting=Hosting(
             path="/deployments/{model}{path}?api-version={AZURE_OPENAI_API_VERSION|OPENAI_API_VERSION:2024-10-21}"
         ),

@@ -19,7 +19,7 @@ from dragoman.targets.model_families import override
 from dragoman.targets.pools import DeploymentLimits, DeploymentPool, make_pool
 from dragoman.targets.provider import Provider, clean_key, with_default_path, without_credentials
 from dragoman.targets.providers import OTHER_NAMES, with_other_names
-from dragoman.targets.target import Capabilities, Quirks
+from dragoman.targets.target import BatchStorage, Capabilities, Quirks
 from dragoman.types import is_list, is_object
 from dragoman.types.base import prepare
 from dragoman.types.checks import is_mapping, is_text, is_writable, naming, shown
@@ -40,6 +40,10 @@ RENAMED = {
 _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _FIELDS = (*Provider.__struct_fields__, "like")
+_OWN_TABLES: tuple[tuple[str, str, type[msgspec.Struct]], ...] = (
+    ("deployment_limits", "limit", DeploymentLimits),
+    ("batch_storage", "field", BatchStorage),
+)
 _POOL_FIELDS = (*(name for name in DeploymentPool.__struct_fields__ if name != "name"), "api_keys", "like")
 
 
@@ -102,10 +106,11 @@ def make_provider(
     with naming("quirks"):
         quirks = _table_of("quirks", own.pop("quirks", {}))
         _refuse_unknown("quirk", quirks, Quirks.__struct_fields__)
-    if own.get("deployment_limits") is not None:
-        with naming("deployment_limits"):
-            own["deployment_limits"] = _table_of("deployment_limits", own["deployment_limits"])
-            _refuse_unknown("limit", own["deployment_limits"], DeploymentLimits.__struct_fields__)
+    for name, what, kind in _OWN_TABLES:
+        if own.get(name) is not None:
+            with naming(name):
+                own[name] = _table_of(name, own[name])
+                _refuse_unknown(what, own[name], kind.__struct_fields__)
     try:
         provider = msgspec.convert({**base, **own}, Provider)
         provider = msgspec.structs.replace(

@@ -12,11 +12,18 @@ from msgspec.structs import replace
 from dragoman.errors import SetupError
 from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
 from dragoman.targets.pools import DeploymentLimits
-from dragoman.targets.target import Capabilities, Hosting, Identity, Quirks, Target
+from dragoman.targets.target import BatchStorage, Capabilities, Hosting, Identity, Quirks, Target
 from dragoman.types.checks import is_encodable, is_mapping, is_text, shown
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
 
+STORAGE_NAMES = {
+    "uri": "AWS_BEDROCK_BATCH_S3_URI",
+    "role": "AWS_BEDROCK_BATCH_ROLE_ARN",
+    "s3_url": "AWS_ENDPOINT_URL_S3",
+    "jobs_url": "AWS_ENDPOINT_URL_BEDROCK",
+}
+"""The environment variables of a `BatchStorage`; the last two are those of AWS's own SDKs."""
 _VARIABLE = r"\{([A-Z_|]+)(?::([\w.-]+))?\}"
 
 
@@ -65,6 +72,8 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     """A function that returns the key, or a `Credential`; it comes before `api_key` and the environment."""
     price_name: str | None = None
     """The provider whose prices hold; None is its own."""
+    batch_storage: BatchStorage | None = None
+    """Where the rows of batches are stored, at Bedrock; None is what the environment says."""
     deployment_limits: DeploymentLimits | None = None
     """What each of its models may get from this process, so that the provider need not refuse requests."""
 
@@ -103,6 +112,7 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
             quirks=self.quirks,
             http_client=self.http_client,
             credential=self.credential,
+            batch_storage=self._batch_storage(env),
             deployment_limits=self.deployment_limits,
             price_name=self.price_name,
         )
@@ -120,6 +130,17 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     def _hosting(self, env: Mapping[str, str]) -> Hosting | None:
         hosting = self.hosting
         return hosting and replace(hosting, path=self._with_variables(hosting.path, env))
+
+    def _batch_storage(self, env: Mapping[str, str]) -> BatchStorage | None:
+        if self.batch_storage is not None or self.quirks.batches != "s3":
+            return self.batch_storage
+        fields = {field: value for field, name in STORAGE_NAMES.items() if (value := env.get(name, "").strip())}
+        if "uri" not in fields or "role" not in fields:
+            return None
+        try:
+            return BatchStorage(**fields)
+        except SetupError as error:
+            raise SetupError(f"{self.name}: {STORAGE_NAMES[error.param or 'uri']}: {error}") from None
 
     def _with_variables(self, text: str, env: Mapping[str, str]) -> str:
         return re.sub(_VARIABLE, lambda match: self._variable(match[1].split("|"), match[2], env), text)

@@ -19,6 +19,10 @@ Identity: TypeAlias = Literal["aws", "azure", "azure-foundry", "google"]
 """A cloud with credentials of its own: roles, profiles, tokens that expire. Foundry has another audience of tokens."""
 _ENTRA = r"eyJ[\w-]+\.[\w-]+\.[\w-]*"
 """The form of a token of Microsoft Entra; keys of Azure have no dots."""
+S3_HASH = "x-amz-content-sha256"
+"""The header with the hash of the body. S3 requires it, and no other service has it."""
+_S3_URI = r"^s3://[a-z0-9][-.a-z0-9]{1,61}[a-z0-9](?:/[-!_*'().a-z0-9A-Z]+)*/?$(?!\n)"
+_ROLE = r"^arn:aws[^:]*:iam::[0-9]*:role/\S+$(?!\n)"
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 RareOption: TypeAlias = Literal[
@@ -158,8 +162,9 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     embeddings: Literal["texts", "output_dimension", "int8", "single"] | None = None
     """The form of an embeddings request: None is the wire's own, `texts` Cohere's, `output_dimension` a name for
     `dimensions`, `int8` vectors of bytes as base64, `single` that of Nova."""
-    batches: Literal["files", "jobs", "inline"] | None = None
-    """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google; None if not."""
+    batches: Literal["files", "jobs", "inline", "s3"] | None = None
+    """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google, `s3` as Bedrock
+    with the `batch_storage` of its record; None if not."""
     rerank: str | None = None
     """The path that ranks documents, on the wire `openai_chat`; None if there is none. On `bedrock`, `api_version` if
     the body needs that member."""
@@ -240,6 +245,32 @@ class Hosting(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tr
         return template.replace("{path}", path).replace("{model}", quote(model, safe=""))
 
 
+class BatchStorage(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+    """The storage through which a cloud gets the rows of batches and gives their results.
+
+    >>> BatchStorage(uri="s3://tides/rows", role="arn:aws:iam::123456789012:role/batches").folder
+    ('tides', 'rows/')
+    """
+
+    uri: Annotated[str, msgspec.Meta(pattern=_S3_URI, description="s3://bucket or s3://bucket/folder")]
+    """The folder in S3, `s3://bucket/folder`."""
+    role: Annotated[str, msgspec.Meta(pattern=_ROLE, description="the ARN of a role, arn:aws:iam::…:role/…")]
+    """The ARN of the role with which the cloud reads and writes the folder."""
+    s3_url: str | None = None
+    """Another address of S3, which has the bucket in its paths; None is that of the region."""
+    jobs_url: str | None = None
+    """Another address of the API that runs the jobs; None is that of the region."""
+
+    def __post_init__(self) -> None:
+        check_struct(self, SetupError)
+
+    @property
+    def folder(self) -> tuple[str, str]:
+        """The bucket, and the folder with a slash at its end."""
+        bucket, _, folder = self.uri.removeprefix("s3://").strip("/").partition("/")
+        return bucket, f"{folder}/" if folder else ""
+
+
 class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, dict=True):
     """One model at one provider. Its repr does not show the key.
 
@@ -270,6 +301,8 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The transport for its requests; None is the driver's own."""
     credential: Any = None
     """A `Credential` that signs the requests, instead of `api_key`."""
+    batch_storage: BatchStorage | None = None
+    """Where the rows of batches are stored, if the provider wants them in a storage of its user."""
     deployment_limits: DeploymentLimits | None = None
     """What it may get from this process."""
     pool: DeploymentPool | None = None

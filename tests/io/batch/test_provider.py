@@ -13,15 +13,29 @@ from dragoman.io.batch import provider as provider_module
 from dragoman.io.batch.jobs import JobJournal, JobRecord
 from dragoman.io.batch.provider import BatchOptions, ProviderBatch
 from dragoman.io.batch.worker import BatchSettings, BatchWorker, RowOutcome
+from dragoman.wires.common import s3_batches
 from tests.support.batch_provider import BatchProvider, batch_provider
 
-KINDS = {"openai": "/v1", "openai-responses": "/v1", "mistral": "/v1", "anthropic": "/v1", "google": "/v1beta"}
+KINDS = {
+    "openai": "/v1",
+    "openai-responses": "/v1",
+    "azure": "/openai/v1",
+    "azure-responses": "/openai/v1",
+    "mistral": "/v1",
+    "anthropic": "/v1",
+    "google": "/v1beta",
+    "bedrock": "",
+    "bedrock-anthropic": "",
+}
+AWS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+STORAGE = {"uri": "s3://tides/rows", "role": "arn:aws:iam::123456789012:role/batches"}
 ROWS = [json.dumps({"id": number, "prompt": f"Is it {number}?"}).encode() for number in range(6)]
 TEXTS = {number: f"You said “Is it {number}?”, which is 3 words." for number in range(6)}
 
 
 @pytest.fixture
-def provider() -> Iterator[BatchProvider]:
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchProvider]:
+    monkeypatch.setattr(s3_batches, "MIN_ROWS", 1)
     with batch_provider() as running:
         running.is_released.set()
         yield running
@@ -31,15 +45,22 @@ class Run:
     """One run over the rows, with what it wrote."""
 
     def __init__(
-        self, provider: BatchProvider, kind: str = "openai", output: Path | None = None, **options: Any
+        self,
+        provider: BatchProvider,
+        kind: str = "openai",
+        output: Path | None = None,
+        access: dict[str, Any] | None = None,
+        **options: Any,
     ) -> None:
         self.rows: dict[int, Any] = {}
         self.notes: list[str] = []
         self.states: list[str] = []
         self.is_waiting = asyncio.Event()
         url = f"{provider.url}{KINDS[kind]}"
-        tables = {"providers": {"box": {"like": kind, "base_url": url, "api_key": "k"}}}
-        settings = BatchSettings(spec="box/m", fallback="box/m", tables=tables, env={}, retries=1)
+        if access is None:
+            access = {"batch_storage": STORAGE} if kind.startswith("bedrock") else {"api_key": "k"}
+        tables = {"providers": {"box": {"like": kind, "base_url": url, **access}}}
+        settings = BatchSettings(spec="box/m", fallback="box/m", tables=tables, env=AWS, retries=1)
         self.journal = JobJournal(output)
         worker = BatchWorker(settings)
         made = BatchOptions(poll=0.01, note=self.notes.append, status=self.see, **options)
@@ -188,6 +209,67 @@ def test_a_cancelled_batch_gives_what_it_has(provider: BatchProvider, kind: str,
     assert run.texts == {number: TEXTS[number] for number in range(3)}
     assert JobJournal(tmp_path / "out").open_jobs() == []
     assert provider.calls == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_has_ended_before_it_is_cancelled_gives_all(
+    provider: BatchProvider, kind: str, tmp_path: Path
+) -> None:
+    """The provider refuses to cancel it."""
+    provider.is_released.clear()
+    asyncio.run(Run(provider, kind, tmp_path / "out").stop_while_it_waits())
+    provider.is_released.set()
+    run = Run(provider, kind, tmp_path / "out")(cancel=True)
+    assert run.texts == TEXTS
+    assert JobJournal(tmp_path / "out").open_jobs() == []
+
+
+def test_a_batch_that_is_gone_can_be_cancelled(provider: BatchProvider, tmp_path: Path) -> None:
+    JobJournal(tmp_path / "out").add(JobRecord(token="t", target="box/m", rows=(0,), started=1.0, id="gone"))
+    assert Run(provider, "openai", tmp_path / "out")(cancel=True).rows == {}
+    assert JobJournal(tmp_path / "out").open_jobs() == []
+
+
+@pytest.mark.parametrize("fetch", [503, 200])
+def test_a_batch_that_cannot_be_cancelled_is_kept(provider: BatchProvider, tmp_path: Path, fetch: int) -> None:
+    provider.is_released.clear()
+    asyncio.run(Run(provider, "openai", tmp_path / "out").stop_while_it_waits())
+    provider.faults = {"POST": (403, b"{}")} if fetch == 200 else {"POST": (403, b"{}"), "GET": (fetch, b"{}")}
+    with pytest.raises(SetupError, match="the batch job0 goes on at the provider"):
+        Run(provider, "openai", tmp_path / "out")(cancel=True)
+    assert [record.id for record in JobJournal(tmp_path / "out").open_jobs()] == ["job0"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ({"batch_storage": None}, "set AWS_BEDROCK_BATCH_S3_URI and AWS_BEDROCK_BATCH_ROLE_ARN"),
+        ({"api_key": "k", "batch_storage": STORAGE}, "got a bearer token, which S3 does not take"),
+    ],
+)
+def test_without_its_storage_no_row_of_bedrock_is_lost(
+    provider: BatchProvider, setting: dict[str, Any], reason: str
+) -> None:
+    provider.checks_signatures = False
+    run = Run(provider, "bedrock", access=setting)()
+    assert run.texts == TEXTS
+    assert (len(provider.jobs), len(provider.calls)) == (0, 6)
+    assert any(reason in note for note in run.notes)
+
+
+def test_few_rows_of_bedrock_are_sent_one_by_one(provider: BatchProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_batches, "MIN_ROWS", 100)
+    run = Run(provider, "bedrock")()
+    assert run.texts == TEXTS
+    assert run.notes == [
+        "box/m: the batch was refused: box: a batch must have at least 100 rows, got 6; 6 rows of the batch sent one by one"
+    ]
+
+
+def test_results_that_are_not_in_the_bucket_lose_no_row(provider: BatchProvider) -> None:
+    provider.loses_results = True
+    assert Run(provider, "bedrock")().texts == TEXTS
+    assert len(provider.calls) == 6
 
 
 def test_many_rows_are_several_jobs(provider: BatchProvider, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ MAX_BYTES = 50_000_000
 FIRST_POLL, POLL_GROWTH, MAX_POLL = 2.0, 1.5, 60.0
 """Seconds between two looks at a job, at first and at most."""
 CREATE_TRIES = 3
+_GONE = (404, 410)
 
 
 class BatchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,12 +94,26 @@ class ProviderBatch:
         _, in_flight = self._split(read_rows)
         jobs = [self._open(record, in_flight) for record in self._journal.open_jobs()]
         for job in jobs:
-            await self._worker.run(provider_batches.cancel(job.record.id or "", job.target, self._worker.options))
+            await self._cancel(job)
         for job in jobs:
-            await self._read(job, await self._wait(job))
+            await self._collect(job)
             self._journal.add(JobRecord(token=job.record.token, is_done=True))
         self._options.note(f"{len(jobs)} jobs cancelled")
         self._journal.close()
+
+    async def _cancel(self, job: _Job) -> None:
+        """Cancel a job. Providers refuse that for a job that has ended, or that they have forgotten."""
+        try:
+            await self._worker.run(provider_batches.cancel(job.record.id or "", job.target, self._worker.options))
+        except ProviderError as error:
+            try:
+                state = await self._fetch(job)
+            except ProviderError as gone:
+                if gone.status not in _GONE:
+                    raise _still_there(job, gone) from gone
+            else:
+                if state.state != "ended":
+                    raise _still_there(job, error) from error
 
     async def _settle(self) -> None:
         """Find out which jobs were created although their id was not written: a kill came between."""
@@ -190,7 +205,7 @@ class ProviderBatch:
         finally:
             self._jobs.pop(job.record.token, None)
             self._job_slots.release()
-        if job.lines and why is not None:
+        if job.lines:
             count = f"{len(job.lines)} row{'s' * (len(job.lines) != 1)}"
             then = "sent one by one" if self._options.fallback else "not answered"
             self._options.note(f"{job.target.name}: {why}; {count} of the batch {then}")
@@ -204,8 +219,8 @@ class ProviderBatch:
             await asyncio.wait(tasks)
         self._journal.add(JobRecord(token=job.record.token, is_done=True))
 
-    async def _run_job(self, job: _Job, rows: list[EncodedRow] | None) -> str | None:
-        """Returns why rows are left, if the job as a whole says so."""
+    async def _run_job(self, job: _Job, rows: list[EncodedRow] | None) -> str:
+        """Create the job if it is new, and collect its results. Returns why rows may be left."""
         try:
             if rows is not None:
                 id = await self._create(job, rows)
@@ -213,22 +228,28 @@ class ProviderBatch:
                 self._journal.add(JobRecord(token=job.record.token, id=id))
         except DragomanError as error:
             return f"the batch was refused: {error}"
+        return await self._collect(job)
+
+    async def _collect(self, job: _Job) -> str:
+        """Wait for the end of a job and write its results. Returns why rows may be left."""
         try:
             ended = await self._wait(job)
             await self._read(job, ended)
         except ProviderError as error:
-            if error.status not in (404, 410):
+            if error.status not in _GONE:
                 raise _still_there(job, error) from error
             return "the provider has no such batch any more"
         except DragomanError as error:
             raise _still_there(job, error) from error
         return ended.problem or "rows failed or expired"
 
+    async def _fetch(self, job: _Job) -> ProviderJob:
+        return await self._worker.run(provider_batches.fetch(job.record.id or "", job.target, self._worker.options))
+
     async def _wait(self, job: _Job) -> ProviderJob:
         pause = self._options.poll or FIRST_POLL
         while True:
-            plan = provider_batches.fetch(job.record.id or "", job.target, self._worker.options)
-            job.state = await self._worker.run(plan)
+            job.state = await self._fetch(job)
             states = [each.state for each in self._jobs.values() if each.state is not None]
             done, total = sum(each.done for each in states), sum(len(each.record.rows) for each in self._jobs.values())
             self._options.status(f"{len(self._jobs)} jobs at providers, {done} of {total} rows done")

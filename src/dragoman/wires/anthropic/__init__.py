@@ -18,6 +18,7 @@ from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.framing import SseOrBinary
 from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
+from dragoman.wires.common.s3_batches import S3Batches
 
 WIRE = Wire(
     name=NAME,
@@ -36,7 +37,7 @@ WIRE = Wire(
     server=AnthropicServer(),
     other_servers=(InvokeServer(AnthropicServer(), "messages"),),
     endpoints=ENDPOINTS,
-    batches={"inline": MessageBatches()},
+    batches={"inline": MessageBatches(), "s3": S3Batches("InvokeModel")},
     files=AnthropicFiles(),
     server_endpoints=(*SERVER_ENDPOINTS, *BATCH_ENDPOINTS),
 )

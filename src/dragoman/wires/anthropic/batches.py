@@ -1,7 +1,6 @@
 """Message batches of Anthropic: the rows are a part of the job, the results a file of lines."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -17,6 +16,7 @@ from dragoman.wires.common.batches import (
     job_object,
     job_objects,
     read_lines,
+    read_time,
 )
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import encode_json
@@ -31,7 +31,7 @@ class MessageBatches:
     max_rows = 100_000
     max_bytes = 200_000_000
 
-    def encode_upload(self, _rows: Sequence[EncodedRow], _target: Target, /) -> HttpRequest | None:
+    def encode_upload(self, _rows: Sequence[EncodedRow], _token: str, _target: Target, /) -> HttpRequest | None:
         """Nothing is uploaded."""
         return None
 
@@ -58,7 +58,7 @@ class MessageBatches:
             state="ended" if is_over else "running",
             total=done + count(counts, "processing"),
             done=done,
-            created=_seconds(data.get("created_at")),
+            created=read_time(data.get("created_at")),
             problem=" and ".join(lost) if is_over and lost else None,
             results=(f"{_PATH}/{data['id']}/results",) if is_over else (),
         )
@@ -94,10 +94,3 @@ class MessageBatches:
                     yield RowResult(custom_id=id, status=400, body=encode_json(error))
                 case _:
                     yield RowResult(custom_id=id, status=400)
-
-
-def _seconds(text: object) -> float | None:
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return None

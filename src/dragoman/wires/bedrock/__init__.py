@@ -13,6 +13,7 @@ from dragoman.wires.bedrock.text import TextServer, encode_text
 from dragoman.wires.common.aws_errors import decode_error
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
+from dragoman.wires.common.s3_batches import S3Batches
 
 WIRE = Wire(
     name=NAME,
@@ -31,5 +32,6 @@ WIRE = Wire(
     server=ConverseServer(),
     other_servers=(InvokeServer(NovaServer(), "converse"), InvokeServer(TextServer(), "text")),
     endpoints=ENDPOINTS,
+    batches={"s3": S3Batches("Converse")},
     server_endpoints=SERVER_ENDPOINTS,
 )

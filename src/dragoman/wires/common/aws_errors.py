@@ -59,6 +59,8 @@ STATUSES = {
 SKEWED = "RequestTimeTooSkewed"
 _SKEW = r"(?i)^signature (expired|not yet current)"
 """The beginning of the message if the clock of the client is wrong, with the name InvalidSignatureException."""
+_XML_CODE = rb"<Error>\s*<Code>(\w+)</Code>"
+"""The name of an error of S3."""
 TOO_LONG = "input is too long for requested model"
 """The phrase by which clients recognise a full context."""
 
@@ -71,8 +73,12 @@ def decode_error(head: Head, body: bytes, /) -> ProviderError:
 
 
 def decode_hosted_error(head: Head, body: bytes, /) -> ProviderError:
-    """The exception for an error response of a protocol that Bedrock may serve: a header tells whether it is AWS's."""
-    return decode_error(head, body) if head.header("x-amzn-errortype") else decode_http_error(head, body)
+    """The exception for an error response of a protocol that Bedrock may serve: a header tells whether it is AWS's.
+
+    S3, which has the rows of batches, has no such header, but XML.
+    """
+    is_aws = head.header("x-amzn-errortype") or re.search(_XML_CODE, body)
+    return decode_error(head, body) if is_aws else decode_http_error(head, body)
 
 
 def decode_exception(name: str, body: bytes, /) -> ProviderError:
@@ -86,7 +92,13 @@ def _decode(body: bytes) -> JsonObject:
         data = msgspec.json.decode(body)
     except DECODE_ERRORS:
         data = None
-    return data if is_object(data) else {"message": body.decode("utf-8", "replace").strip()}
+    if is_object(data):
+        return data
+    text = body.decode("utf-8", "replace").strip()
+    if code := re.search(_XML_CODE, body):
+        message = re.search(r"<Message>([^<]*)", text)
+        return {"message": message[1] if message else text, "code": code[1].decode()}
+    return {"message": text}
 
 
 def _facts(data: JsonObject, name: str) -> JsonObject:

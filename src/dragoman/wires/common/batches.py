@@ -6,6 +6,7 @@ lost. Shapes are those of the providers' documentation, November 2026.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Literal, Protocol
 
 import msgspec
@@ -60,7 +61,7 @@ class Batches(Protocol):
     max_rows: int
     max_bytes: int
 
-    def encode_upload(self, rows: Sequence[EncodedRow], target: Target, /) -> HttpRequest | None:
+    def encode_upload(self, rows: Sequence[EncodedRow], token: str, target: Target, /) -> HttpRequest | None:
         """The request that uploads the rows; None if they are a part of the job."""
         ...
 
@@ -148,6 +149,20 @@ def count(data: object, /, *names: str) -> int:
     3
     """
     return sum(whole_number(data.get(name)) or 0 for name in names) if is_object(data) else 0
+
+
+def read_time(value: object, /) -> float | None:
+    """The Unix seconds of a time that is written as such, or as text.
+
+    >>> read_time(5), read_time("1970-01-01T00:00:05Z"), read_time(None)
+    (5.0, 5.0, None)
+    """
+    if (seconds := whole_number(value)) is not None:
+        return float(seconds)
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except ValueError:
+        return None
 
 
 def row_result(row: JsonObject, /) -> RowResult:

@@ -1,4 +1,7 @@
-"""Batches of OpenAI, and of the servers that have the same: rows in a file, results in another one."""
+"""Batches of OpenAI, and of the servers that have the same: rows in a file, results in another one.
+
+Azure writes some values otherwise: a time as text, and the first letter of a status as a capital.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,6 +17,7 @@ from dragoman.wires.common.batches import (
     job_object,
     job_objects,
     read_lines,
+    read_time,
     row_result,
 )
 from dragoman.wires.common.http import get_request, post_request
@@ -31,7 +35,7 @@ class FileBatches:
     max_bytes = 100_000_000
     _path = "/batches"
 
-    def encode_upload(self, rows: Sequence[EncodedRow], target: Target, /) -> HttpRequest:
+    def encode_upload(self, rows: Sequence[EncodedRow], _token: str, target: Target, /) -> HttpRequest:
         """POST /files with the rows as JSONL."""
         data = b"".join(encode_row(row, target) + b"\n" for row in rows)
         fields = [
@@ -61,7 +65,7 @@ class FileBatches:
     def decode_job(self, body: bytes, /) -> ProviderJob:
         """The job of a response."""
         data = job_object(body)
-        status, counts = data.get("status"), data.get("request_counts")
+        status, counts = str(data.get("status")).lower(), data.get("request_counts")
         places = [data.get("output_file_id"), data.get("error_file_id")]
         return ProviderJob(
             id=str(data["id"]),
@@ -69,7 +73,7 @@ class FileBatches:
             total=count(counts, "total") or None,
             done=count(counts, "completed", "failed"),
             token=read_token(data),
-            created=whole_number(data.get("created_at")),
+            created=read_time(data.get("created_at")),
             problem=None if status == "completed" or status not in _ENDED else f"{status}{_reason(data.get('errors'))}",
             results=tuple(place for place in places if isinstance(place, str) and place),
         )

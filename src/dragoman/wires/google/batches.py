@@ -22,7 +22,7 @@ class InlineBatches:
     max_bytes = 15_000_000
     """A job may have 20 MB."""
 
-    def encode_upload(self, _rows: Sequence[EncodedRow], _target: Target, /) -> HttpRequest | None:
+    def encode_upload(self, _rows: Sequence[EncodedRow], _token: str, _target: Target, /) -> HttpRequest | None:
         """Nothing is uploaded."""
         return None
 
