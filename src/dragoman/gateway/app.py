@@ -290,7 +290,8 @@ class App:
         if wire.add_durations is not None:
             response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
         response, not_tagged = await context.tag_response(response)
-        lost = (*response.notices, *not_tagged, *unsupported_parts(wire, response.message.parts))
+        unsupported = unsupported_parts(wire, response.message.parts, response.other_choices)
+        lost = (*response.notices, *not_tagged, *unsupported)
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish(
             "served",

@@ -46,7 +46,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Finish, JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, Usage, dump
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
-from dragoman.wires.common.notices import NOT_STORED_REASON
+from dragoman.wires.common.notices import NOT_STORED_REASON, notice_text
 from dragoman.wires.common.server_endpoints import (
     FileContent,
     StoredChats,
@@ -507,7 +507,7 @@ def notice_headers(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
     """One header for each notice."""
     notices = [*dict.fromkeys(notices)]
     first, rest = notices[: MAX_NOTICES - 1], notices[MAX_NOTICES - 1 :]
-    texts = [f"{notice.kind} {notice.what}: {notice.why}"[:MAX_NOTICE] for notice in first]
+    texts = [notice_text(notice)[:MAX_NOTICE] for notice in first]
     if rest:
         texts.append(f"and {', '.join(f'{notice.kind} {notice.what}' for notice in rest)}"[:MAX_LAST_NOTICE])
     return [("x-dragoman-notice", header_value(text)) for text in texts]

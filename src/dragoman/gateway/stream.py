@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit
 from dragoman.errors import DragomanError
-from dragoman.events import Event, Finished, PartStarted, Ping, Started, fold
+from dragoman.events import Event, Finished, PartEnded, PartStarted, Ping, Started, fold
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.errors import to_client_error, to_dragoman_error
 from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
@@ -17,7 +17,7 @@ from dragoman.gateway.request import RequestContext, redacted
 from dragoman.gateway.server.response import Write
 from dragoman.types import Notice, Response
 from dragoman.types.base import unchecked
-from dragoman.wires.base import StreamEncoder, Wire
+from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
 
 TICKS = 4
 """How often per `ping` interval the app looks for silent streams."""
@@ -53,6 +53,11 @@ class ResponseStream:
         """Whether the client's dialect is not the wire of the target, so that state of the target needs tags."""
         self._tagger: AnswerTagger | None = None
         self._part_count = 0
+        self._has_headers = False
+        """Whether the headers are made, with or without the notices of the first events."""
+        self._header_notices: frozenset[Notice] = frozenset()
+        self._lost: dict[Notice, None] = {}
+        """Notices of parts that the dialect cannot express."""
         self._events: list[Event] = []
         """All events, if the whole response is needed at the end."""
 
@@ -64,6 +69,7 @@ class ResponseStream:
         except asyncio.CancelledError:
             task.cancel()
             raise
+        self._has_headers = True
         if task.done() and isinstance(error := task.result(), DragomanError):
             raise error
 
@@ -116,6 +122,8 @@ class ResponseStream:
             events = cast("Sequence[Event]", emission.events)
             if self.first is None:
                 self.first = emission
+                if not self._has_headers:
+                    self._header_notices = frozenset((*context.notices, *emission.notices))
                 self._is_crossing = context.is_crossing(emission.target)
                 events = [complete(event, context) if isinstance(event, Started) else event for event in events]
             if context.tool_ids is not None:
@@ -125,13 +133,18 @@ class ResponseStream:
             if self._needs_response:
                 self._events += events
             self._record.count_streamed(events)
+            self._note_lost(events)
             if isinstance(last := events[-1], Finished):
                 if (add_durations := cast("Wire", context.wire).add_durations) is not None:
                     last = replace(last, finish=add_durations(last.finish, *self._record.seconds()))
                     events = [*events[:-1], last]
-                not_stored = await self._finish(last, emission.target, emission.notices)
-                if notices := (*emission.notices, *not_stored, *await self._keep(is_finished=True)):
-                    events = [*events[:-1], replace(last, notices=tuple(dict.fromkeys(notices + last.notices)))]
+                notices = (*emission.notices, *last.notices, *self._lost)
+                notices += await self._finish(last, emission.target, notices)
+                notices += await self._keep(is_finished=True)
+                if not cast("Wire", context.wire).lists_notices:
+                    notices = tuple(n for n in (*context.notices, *notices) if n not in self._header_notices)
+                if notices or last.notices:
+                    events = [*events[:-1], replace(last, notices=tuple(dict.fromkeys(notices)))]
             elif self._tagger is not None and self._tagger.has_writes:
                 await self._keep(is_finished=False)
             feed = self._encoder.feed
@@ -149,11 +162,18 @@ class ResponseStream:
             target=target,
             usage=finished.usage,
             response=response,
-            notices=(*self._context.notices, *notices, *finished.notices),
+            notices=tuple(dict.fromkeys((*self._context.notices, *notices))),
         )
         if response is not None and self._context.is_stored:
             return await self._context.store_conversation(response)
         return ()
+
+    def _note_lost(self, events: Sequence[Event]) -> None:
+        """Find the parts that the dialect cannot express: the headers are sent before they are known."""
+        parts = [event.part for event in events if type(event) is PartEnded]
+        others = last.other_choices if isinstance(last := events[-1], Finished) else ()
+        if parts or others:
+            self._lost |= dict.fromkeys(unsupported_parts(cast("Wire", self._context.wire), parts, others))
 
     async def _tag(self, events: Sequence[Event], target: str | None) -> Sequence[Event]:
         """The events with the reasoning state of the target; most answers have none."""

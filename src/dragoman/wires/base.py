@@ -28,6 +28,7 @@ from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import (
     AnyTool,
+    Choice,
     Finish,
     JsonObject,
     Notice,
@@ -343,20 +344,22 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False
     """Whether the gateway replaces the ids of tool calls with its own."""
+    lists_notices: bool = False
+    """Whether the last event of a stream lists all notices, and not only those that came after the headers."""
     add_durations: Callable[[Finish, float, float], Finish] | None = None
     """Adds to the end of an answer how long all of it took, and its start, in seconds; None if responses do not say."""
     empty_request_loads_model: bool = False
     """Whether a request without messages only asks the server to load the model."""
 
 
-def unsupported_parts(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...]:
-    """Notices for the parts of a response that a protocol cannot express.
+def unsupported_parts(wire: Wire, parts: Iterable[Part], others: Iterable[Choice] = (), /) -> tuple[Notice, ...]:
+    """Notices for the parts of a response, and of its other choices, that a protocol cannot express.
 
     >>> from dragoman import wires
     >>> unsupported_parts(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
     'response part (opaque)'
     """
-    parts = tuple(parts)
+    parts = (*parts, *(part for choice in others for part in choice.message.parts))
     unsupported = [part for part in parts if not wire.server.supports_part(part)]
     is_uncited = not wire.server.has_citations and any(isinstance(part, Text) and part.citations for part in parts)
     if not unsupported and not is_uncited:

@@ -286,7 +286,7 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "notices",
-        "native has them in the response; clients of other dialects get them in headers",
+        "native has them in the response; clients of other dialects get them in headers, and late ones in the last event of a stream",
         client("native"),
         lambda response, _: replace(response, notices=()),
         on_both=True,

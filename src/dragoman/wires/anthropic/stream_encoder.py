@@ -43,7 +43,7 @@ from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.notices import NoticeCollector, encode_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
 
@@ -212,6 +212,7 @@ class AnthropicStreamEncoder:
     def _finished(self, event: Finished) -> bytes:
         stop, usage = _encode_end(event.finish, event.usage, event.service_tier)
         outer = {field: stop.pop(field) for field in EVENT_FIELDS if field in stop}
+        outer |= encode_notices(event.notices)
         return _sse("message_delta", delta=stop, **outer, usage=usage) + _sse("message_stop")
 
 

@@ -31,12 +31,15 @@ from dragoman.wires.common.aws_errors import encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, encode_event, encode_exception
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.notices import NoticeCollector, encode_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
 
 _LATE_FIELDS = frozenset({"metrics", "trace", "performanceConfig"})
 """Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
+
+_MODEL_FIELDS = "additionalModelResponseFields"
+"""The only member of an end that may have anything."""
 
 
 def encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObject, JsonObject]:
@@ -110,6 +113,8 @@ class ConverseStreamEncoder:
                 return _event("messageStart", role="assistant")
             case Finished():
                 stop, metadata = self._end(event.finish, event.usage, event.service_tier)
+                if late := encode_notices(event.notices):
+                    stop[_MODEL_FIELDS] = {**wire_extra(stop, _MODEL_FIELDS), **late}
                 return (
                     self._order.cut(lambda: self._stop() if self._has_started else b"")
                     + _event("messageStop", **stop)

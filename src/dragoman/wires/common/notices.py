@@ -19,11 +19,34 @@ def encode_notices(notices: Iterable[Notice], /) -> JsonObject:
     return {"notices": encoded} if encoded else {}
 
 
+def notice_text(notice: Notice, /) -> str:
+    """A notice on one line.
+
+    >>> notice_text(Notice(kind="dropped", what="store", why="not stored: the store is down"))
+    'dropped store: not stored: the store is down'
+    """
+    return f"{notice.kind} {notice.what}: {notice.why}"
+
+
 def encode_not_stored(notices: Iterable[Notice], /) -> JsonObject:
-    """The members of an answer that say what of it is not stored: a stream learns it after its headers."""
+    """The members of an answer that say what of it is not stored."""
     lost = [notice for notice in notices if notice.why.startswith(NOT_STORED_REASON)]
-    store = {"store": False} if any(notice.what == "store" for notice in lost) else {}
-    return {**store, **encode_notices(lost)}
+    return {**_store(lost), **encode_notices(lost)}
+
+
+def encode_late_notices(notices: Iterable[Notice], /) -> JsonObject:
+    """The members of the last event of a stream with the notices that came after its headers.
+
+    >>> encode_late_notices([Notice(kind="dropped", what="store", why="not stored: the store is down")])["store"]
+    False
+    """
+    notices = tuple(notices)
+    return {**_store(notices), **encode_notices(notices)} if notices else {}
+
+
+def _store(notices: Iterable[Notice]) -> JsonObject:
+    is_lost = any(notice.what == "store" and notice.why.startswith(NOT_STORED_REASON) for notice in notices)
+    return {"store": False} if is_lost else {}
 
 
 class NoticeCollector:

@@ -28,6 +28,7 @@ from dragoman.wires.common.errors import context_error_message
 from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
 from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.notices import notice_text
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.google.hosted_tools import answer_notes, encode_hosted
 from dragoman.wires.google.logprobs import write_logprobs_result
@@ -122,6 +123,11 @@ class GeminiStreamEncoder:
             for index, choice in enumerate(event.other_choices, 1)
         ]
         end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], answer_notes(self._noted))
+        if event.notices and "candidates" in end:
+            # The member for humans: official packages drop or refuse members that they do not know.
+            last = end["candidates"][0]
+            texts = (last.get("finishMessage"), *map(notice_text, event.notices))
+            last["finishMessage"] = "; ".join(text for text in texts if text)
         tokens = without_none({"usageMetadata": _encode_usage(event.usage, event.service_tier)})
         return b"".join([*others, self._frame({**end, **tokens, **self._head}), self._close()])
 

@@ -29,7 +29,7 @@ from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.notices import encode_not_stored
+from dragoman.wires.common.notices import encode_late_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
 from dragoman.wires.google_interactions.hosted_tools import encode_hosted
@@ -134,7 +134,7 @@ class InteractionsStreamEncoder:
             case Finished():
                 end = _encode_end(event.finish, event.usage, event.service_tier)
                 cut = self._order.cut(lambda: self._stop() if self._is_open else b"")
-                whole = {**self._head, **end, **echoed_fields(self._request), **encode_not_stored(event.notices)}
+                whole = {**self._head, **end, **echoed_fields(self._request), **encode_late_notices(event.notices)}
                 return cut + self._event("interaction.completed", interaction=whole) + DONE
             case Ping():
                 return b": ping\n\n"

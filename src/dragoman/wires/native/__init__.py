@@ -27,6 +27,7 @@ WIRE = Wire(
     ),
     server=NativeServer(),
     gateway_call_ids=True,
+    lists_notices=True,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

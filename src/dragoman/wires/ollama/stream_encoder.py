@@ -11,6 +11,7 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_ndjson
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.logprobs import write_logprobs
+from dragoman.wires.common.notices import encode_notices
 from dragoman.wires.common.options import finish_word
 from dragoman.wires.ollama.parts import encode_message, has_field
 from dragoman.wires.ollama.schema import DONE_REASONS, FINISH_REASONS, NAME, TOO_LONG, write_time, write_usage
@@ -47,7 +48,7 @@ class OllamaStreamEncoder:
                 self._head = _encode_head(event.model, event.created)
                 return b""
             case Finished():
-                return self._line({}, **_encode_end(event.finish, event.usage))
+                return self._line({}, **_encode_end(event.finish, event.usage), **encode_notices(event.notices))
             case DragomanError():
                 return encode_ndjson(encode_json(encode_error(event)))
             case _:

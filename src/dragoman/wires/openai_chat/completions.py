@@ -18,7 +18,7 @@ from dragoman.wires.common.extra import body_extra, full_extra, request_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.notices import NoticeCollector, encode_notices
 from dragoman.wires.common.options import OptionField, encode_options, encode_rare_options, max_tokens
 from dragoman.wires.common.request_body import (
     check_bounds,
@@ -255,7 +255,7 @@ class CompletionStreamEncoder:
         finish = encode_finish(event.finish, is_refused=False)
         last: JsonObject = {"text": "", "index": 0, "logprobs": None, "finish_reason": finish}
         last |= encode_filters(event.finish)
-        filters = encode_prompt_filters(event.finish)
+        filters = {**encode_prompt_filters(event.finish), **encode_notices(event.notices)}
         if self._usage_chunk:
             usage = encode_sse(encode_json({**self._head, "choices": [], "usage": tokens}))
             end = self._chunk(last, **filters) + usage

@@ -27,6 +27,7 @@ from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import encode_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.raw_input import CallWriter, input_text
 from dragoman.wires.openai_chat.custom_tools import custom_names, restore
@@ -203,6 +204,7 @@ class ChatStreamEncoder:
         others = b"".join(self._other(index, choice) for index, choice in enumerate(event.other_choices, 1))
         tier = {} if event.service_tier is None else {"service_tier": tier_word(event.service_tier, "default")}
         filters = {**encode_prompt_filters(event.finish), **encode_filters(event.finish)} if event.finish.extra else {}
+        filters |= encode_notices(event.notices)
         if not self._usage_chunk:
             more: dict[str, Any] = {**filters, **tier, **({"usage": tokens} if tokens else {})}
             last = self._chunk({}, finish_reason, **more)

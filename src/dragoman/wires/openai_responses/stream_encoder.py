@@ -29,7 +29,7 @@ from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.notices import encode_not_stored
+from dragoman.wires.common.notices import encode_late_notices
 from dragoman.wires.common.options import tier_word
 from dragoman.wires.common.raw_input import CallWriter
 from dragoman.wires.openai_responses.client_tools import CLIENT_CALLS, NO_TOOLS, OfferedTools, encode_call
@@ -244,7 +244,7 @@ class ResponsesStreamEncoder:
     def _finished(self, event: Finished) -> bytes:
         output = [self._output[index] for index in sorted(self._output)]
         response = encode_final_response(self._head, self._echo, output, event.finish, event.usage, event.service_tier)
-        response |= encode_not_stored(event.notices)
+        response |= encode_late_notices(event.notices)
         return self._event("incomplete" if response["status"] == "incomplete" else "completed", response=response)
 
     # Items ------------------------------------------------------------------------------------------------------------
