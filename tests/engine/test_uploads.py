@@ -19,7 +19,7 @@ from dragoman.io.driver import Driver
 from dragoman.io.upload_index import MAX_ENTRIES, UploadIndex, index_path
 from dragoman.testing.fake_provider import InProcessProvider
 from dragoman.testing.script import EncodedAnswer
-from dragoman.types import Opaque, Request
+from dragoman.types import Document, Opaque, Request
 from dragoman.wires.common.multipart import decode_form
 from tests.support.images import picture
 
@@ -350,3 +350,78 @@ def test_the_key_of_a_file_depends_on_account_and_content() -> None:
     other = replace(target, api_key="l")
     parts = (FILE.part, File(data=b"x", mime="application/pdf").part)
     assert len({file_key(part, each) for part in parts for each in (target, other)}) == 4
+
+
+# Cache points after files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider_name", ["openai", "openai-responses"])
+def test_openai_gets_a_breakpoint_at_the_reference(provider_name: str) -> None:
+    provider = Provider(files=numbered())
+    registry_of(provider).model(f"{provider_name}/gpt-5.6").generate([FILE, CachePoint(), "What is it?"])
+    body = last_body(provider)
+    block = (body.get("messages") or body["input"])[0]["content"][0]
+    assert block["prompt_cache_breakpoint"] == {"mode": "explicit"}
+    assert "file-1" in json.dumps(block)
+    assert body["prompt_cache_key"]
+
+
+def test_a_provider_that_decides_itself_gives_a_notice() -> None:
+    provider = Provider(files=numbered())
+    answer = registry_of(provider).model("openai/gpt-4o").generate([FILE, CachePoint(), "What is it?"])
+    assert any(notice.what == "cache point" for notice in answer.notices)
+    assert "cache" not in json.dumps(last_body(provider)["messages"])
+
+
+def test_bedrock_gets_a_point_after_the_bytes() -> None:
+    provider = Provider()
+    model = Registry(env={"AWS_REGION": "us-east-1"}, http_client=provider).model(
+        "bedrock/anthropic.claude-x", api_key="k-123456"
+    )
+    (plan,) = model.explain([FILE, CachePoint(ttl="1h"), "What is it?"])
+    assert plan.cache == ("messages[0].content[2] (1h)",)
+    assert plan.request is not None
+    blocks = json.loads(plan.request.body)["messages"][0]["content"]
+    assert blocks[1] == {"text": "\n"}, "Bedrock refuses a point directly after a document"
+    (plan,) = model.explain(["What is it?", FILE], cache=True)
+    assert plan.cache == ("messages[0].content[3]",)
+
+
+def test_google_stores_a_prompt_that_ends_with_a_file() -> None:
+    def start(_: HttpRequest) -> tuple[int, Any, dict[str, str]]:
+        return 200, {}, {"x-goog-upload-url": "https://upload.example/1"}
+
+    def content(_: HttpRequest) -> tuple[int, Any, dict[str, str]]:
+        return 200, {"file": {"uri": "https://g/files/f", "state": "ACTIVE"}}, {}
+
+    def store(_: HttpRequest) -> tuple[int, Any, dict[str, str]]:
+        return 200, {"name": "cachedContents/c", "usageMetadata": {"totalTokenCount": 5000}}, {}
+
+    provider = Provider(**{"upload_v1beta_files": start, "1": content, "cachedContents": store})
+    registry_of(provider).model("google/gemini-2.5-flash").generate([FILE, CachePoint(ttl="10m"), "What is it?"])
+    (created,) = [json.loads(http.body) for http in provider.seen if http.path.endswith("cachedContents")]
+    assert created["contents"][0]["parts"] == [
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://g/files/f"}}
+    ]
+    assert created["ttl"] == "600s"
+    body = last_body(provider)
+    assert (body["cachedContent"], body["contents"][0]["parts"]) == ("cachedContents/c", [{"text": "What is it?"}])
+
+
+def test_at_most_four_points_after_files() -> None:
+    provider = Provider(files=numbered())
+    prompt = [part for _ in range(5) for part in (FILE, CachePoint())]
+    answer = registry_of(provider).model("anthropic/claude-sonnet-5").generate([*prompt, "What is it?"])
+    blocks = last_body(provider)["messages"][0]["content"]
+    assert ["cache_control" in block for block in blocks] == [True] * 4 + [False] * 2
+    assert any("at most 4" in notice.why for notice in answer.notices)
+
+
+def test_a_mark_of_the_wire_stays_as_it_is() -> None:
+    provider = Provider(files=numbered())
+    own = {"anthropic": {"cache_control": {"type": "ephemeral", "ttl": "1h"}}}
+    (part,) = user(FILE).parts
+    assert isinstance(part, Document)
+    marked = replace(part, extra={**part.extra, **own})
+    registry_of(provider).model("anthropic/claude-sonnet-5").generate([marked, "What is it?"])
+    assert last_body(provider)["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}

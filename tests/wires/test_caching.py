@@ -17,6 +17,7 @@ from dragoman.targets.target import Target
 from dragoman.testing import assert_prefix_stable
 from dragoman.types import (
     CachePoint,
+    Document,
     Image,
     Message,
     Opaque,
@@ -31,7 +32,15 @@ from dragoman.types import (
     user,
 )
 from dragoman.types.caching import mark_of
-from dragoman.wires.common.caching import find_breakpoints, has_marks, read_mark
+from dragoman.wires.common.caching import (
+    block_point,
+    find_breakpoints,
+    has_marks,
+    point_block,
+    prepare_caching,
+    read_mark,
+)
+from dragoman.wires.common.notices import NoticeCollector
 from tests.support.images import picture
 from tests.support.wires.conversations import PROVIDERS, conversations, through_gateway
 
@@ -381,3 +390,61 @@ def test_marks_are_no_lost_data_of_another_wire() -> None:
     request = ask(*marked_parts, strict=True)
     for each in (GROQ, OLD_GPT, target("google/gemini-3-pro-preview"), target("ollama/x")):
         assert {notice.kind for notice in build_request(request, each).notices} <= {"info"}
+
+
+# Points after a stored file -------------------------------------------------------------------------------------------
+
+STORED = {"type": "document", "source": {"type": "file", "file_id": "f"}}
+
+
+def after_file(spec: str, wire: str, caching: Any, **extra: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """The parts of a message with a reference to a file that had a mark, and the notices."""
+    block = point_block(extra or {"cache": {"ttl": 3600}}, wire)
+    assert block is not None
+    request = Request(messages=(user(Opaque(wire=wire, data=STORED), block, "What?"),))
+    assert has_marks(request)
+    notes = NoticeCollector("w")
+    return prepare_caching(request, target(spec), notes, caching).messages[0].parts, tuple(
+        notice.why for notice in notes.notices
+    )
+
+
+def test_a_point_after_a_stored_file_is_written_into_its_reference() -> None:
+    parts, notices = after_file("anthropic/x", "anthropic", "blocks")
+    assert [part.data for part in parts[:1]] == [{**STORED, "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
+    assert (len(parts), notices) == (2, ())
+    parts, _ = after_file("anthropic/x", "anthropic", "points")
+    assert parts[1].data == {"cachePoint": {"type": "default", "ttl": "1h"}}
+    parts, notices = after_file("openai/x", "openai_chat", None)
+    assert ([part.data for part in parts[:1]], len(parts)) == ([STORED], 2)
+    assert notices == ("w: the provider decides itself what it caches",)
+
+
+def test_a_point_after_a_block_of_another_wire_is_left_out() -> None:
+    block = point_block({"cache": {}}, "anthropic")
+    assert block is not None
+    request = Request(messages=(user(Opaque(wire="google", data={}), block),))
+    notes = NoticeCollector("w")
+    parts = prepare_caching(request, target("anthropic/x"), notes, "blocks").messages[0].parts
+    assert len(parts) == 1
+    assert [notice.why for notice in notes.notices] == ["w: this part cannot have one; left out"]
+
+
+def test_the_point_of_a_block() -> None:
+    assert point_block({}, "anthropic") is None
+    assert point_block({"anthropic": {"cache_control": {}}}, "anthropic") is None
+    block = point_block({"openai_chat": {"prompt_cache_breakpoint": {}}}, "anthropic")
+    assert block is not None
+    assert block_point(block) == CachePoint()
+    assert block_point(Opaque(wire="cache", data={"x": 1})) is None
+    assert block_point(Opaque(wire="bedrock", data=block.data)) is None
+
+
+def test_a_text_separates_a_point_of_bedrock_from_a_document() -> None:
+    document = Document(data=b"%PDF-1.4", mime="application/pdf", name="tides")
+    blocks = body(Request(messages=(user(document, CachePoint(), "What?"),)), BEDROCK)["messages"][0]["content"]
+    assert blocks[1:3] == [{"text": "\n"}, POINT]
+    blocks = body(Request(messages=(user("What?", document),), cache=True), BEDROCK)["messages"][0]["content"]
+    assert blocks[2:] == [{"text": "\n"}, POINT]
+    blocks = body(Request(messages=(user("What?", CachePoint(), document),)), BEDROCK)["messages"][0]["content"]
+    assert [*map(list, blocks)] == [["text"], ["cachePoint"], ["document"]]

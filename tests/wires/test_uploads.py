@@ -80,7 +80,6 @@ def test_references() -> None:
         "type": "document",
         "source": {"type": "file", "file_id": "f"},
         "title": "tides.pdf",
-        "cache_control": {"type": "ephemeral"},
     }
     own = replace(PNG, extra={"anthropic": {"cache_control": {"type": "x"}}, "cache": {}})
     assert claude.refer(own, "f").data["cache_control"] == {"type": "x"}

@@ -19,6 +19,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Notice, Opaque, Request
 from dragoman.types.caching import mark_of
 from dragoman.wires.base import PromptCacheHooks
+from dragoman.wires.common.caching import block_point
 from dragoman.wires.common.prompt_caches import CacheSplit
 
 DEFAULT_TTL = 300
@@ -53,7 +54,7 @@ def _beginning(request: Request) -> tuple[Request | None, int] | None:
         message = request.messages[i]
         for j in range(len(message.parts) - 1, -1, -1):
             part = message.parts[j]
-            point = None if isinstance(part, Opaque) else mark_of(part.extra)
+            point = block_point(part) if isinstance(part, Opaque) else mark_of(part.extra)
             if point is not None and not is_end:
                 last = replace(message, parts=message.parts[: j + 1])
                 messages = (*request.messages[:i], last)

@@ -22,6 +22,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Message, Notice, Part, Request
 from dragoman.types.files import file_name, is_file
 from dragoman.wires.base import FileHooks
+from dragoman.wires.common.caching import point_block
 from dragoman.wires.common.uploads import Media, NextUpload, Uploaded
 
 MAX_STEPS = 300
@@ -56,12 +57,15 @@ def resolve_files(request: Request, target: Target, call: CallContext, /) -> Pla
     for message in request.messages:
         parts: list[Part] = []
         for part in message.parts:
-            id = None
-            if is_file(part):
-                media = cast("Media", part)
-                id = yield from _store(media, hooks, target, call, notices, recalled)
-            parts.append(part if id is None else hooks.refer(cast("Media", part), id))
-            is_changed |= id is not None
+            media = cast("Media", part)
+            id = (yield from _store(media, hooks, target, call, notices, recalled)) if is_file(part) else None
+            if id is None:
+                parts.append(part)
+                continue
+            is_changed = True
+            parts.append(hooks.refer(media, id))
+            if (point := point_block(media.extra, target.wire)) is not None:
+                parts.append(point)
         messages.append(replace(message, parts=tuple(parts)))
     if not is_changed:
         return Resolved(request, tuple(notices))

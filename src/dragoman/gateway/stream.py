@@ -15,7 +15,7 @@ from dragoman.gateway.errors import to_client_error, to_dragoman_error
 from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
 from dragoman.gateway.request import RequestContext, redacted
 from dragoman.gateway.server.response import Write
-from dragoman.types import Notice, Response
+from dragoman.types import Notice, Part, Response, Text
 from dragoman.types.base import unchecked
 from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
 
@@ -170,7 +170,7 @@ class ResponseStream:
 
     def _note_lost(self, events: Sequence[Event]) -> None:
         """Find the parts that the dialect cannot express: the headers are sent before they are known."""
-        parts = [event.part for event in events if type(event) is PartEnded]
+        parts = [event.part for event in events if type(event) is PartEnded and not _is_plain(event.part)]
         others = last.other_choices if isinstance(last := events[-1], Finished) else ()
         if parts or others:
             self._lost |= dict.fromkeys(unsupported_parts(cast("Wire", self._context.wire), parts, others))
@@ -203,6 +203,11 @@ class ResponseStream:
         if self._write is not None and (ping := self._encoder.feed(Ping())):
             self._ping_write = asyncio.ensure_future(self._write(ping))
             self._ping_write.add_done_callback(_ignore_failure)
+
+
+def _is_plain(part: Part) -> bool:
+    """Whether a part is a text that every dialect can express; most are."""
+    return isinstance(part, Text) and not part.citations
 
 
 def complete(value: S, context: RequestContext) -> S:

@@ -3,11 +3,9 @@
 from msgspec.structs import replace
 
 from dragoman.types import Document, Image, JsonObject, Request, is_list
-from dragoman.wires.anthropic.schema import EPHEMERAL, NAME, VERSION
-from dragoman.wires.common.caching import block_ttl, read_mark
+from dragoman.wires.anthropic.schema import NAME, VERSION
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_image, is_text
 
 BETA_NAME = "files-api-2025-04-14"
@@ -21,11 +19,7 @@ def _accepts(part: Media) -> bool:
 def _reference(part: Media, id: str) -> JsonObject:
     kind = "image" if isinstance(part, Image) else "document"
     title = without_none({"title": part.name}) if isinstance(part, Document) else {}
-    block = {"type": kind, "source": {"type": "file", "file_id": id}, **title, **wire_extra(part.extra, NAME)}
-    point = read_mark(part.extra)
-    if point is None or "cache_control" in block:
-        return block
-    return {**block, "cache_control": {**EPHEMERAL, **block_ttl(point.ttl, NoticeCollector(NAME))}}
+    return {"type": kind, "source": {"type": "file", "file_id": id}, **title, **wire_extra(part.extra, NAME)}
 
 
 def _mime(part: Media) -> str:

@@ -12,7 +12,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Opaque, Request, Tool, ToolCall, ToolResult, is_object
 from dragoman.wires.bedrock.hosted_tools import encode_hosted_tool
-from dragoman.wires.bedrock.messages import encode_messages
+from dragoman.wires.bedrock.messages import encode_messages, separate_points
 from dragoman.wires.bedrock.parts import encode_result, encode_tool
 from dragoman.wires.bedrock.schema import (
     CACHE_POINT,
@@ -53,6 +53,7 @@ def encode_request(request: Request, target: Target, /) -> HttpRequest:
     if request.cache and messages:
         ttl = block_ttl(request.cache_ttl, notes)
         messages[-1]["content"].append({"cachePoint": {**CACHE_POINT["cachePoint"], **ttl}})
+    separate_points(messages)
     limit, model_fields = _encode_reasoning(request, target, extra, notes)
     body: JsonObject = {"messages": messages}
     for field, value in (

@@ -32,6 +32,8 @@ from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
+SEPARATOR = "\n"
+
 
 def encode_messages(
     request: Request, target: Target, notes: NoticeCollector
@@ -70,6 +72,15 @@ def _complete_documents(messages: list[JsonObject], notes: NoticeCollector) -> N
             # Not at the end: a cache point may be there.
             at = 1 + max(i for i, block in enumerate(blocks) if "document" in block)
             blocks.insert(at, {"text": EMPTY_TURN})
+
+
+def separate_points(messages: list[JsonObject]) -> None:
+    """Put a text between a document and a cache point: the API refuses a point that follows it directly (2026-03)."""
+    for message in messages:
+        blocks: list[JsonObject] = message["content"]
+        for at in range(len(blocks) - 1, 0, -1):
+            if "cachePoint" in blocks[at] and "document" in blocks[at - 1]:
+                blocks.insert(at, {"text": SEPARATOR})
 
 
 def _documents(blocks: list[JsonObject]) -> Iterator[JsonObject]:

@@ -35,7 +35,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.types.caching import mark_of, read_ttl
+from dragoman.types.caching import CACHE, mark_of, read_ttl
 from dragoman.wires.common.extra import VERBATIM, full_extra, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -175,6 +175,26 @@ def read_mark(extra: dict[str, Any], /) -> CachePoint | None:
     return None
 
 
+def point_block(extra: dict[str, Any], wire: str, /) -> Opaque | None:
+    """The cache point of a part as a block of its own, to stand after a reference to the part, which has no `extra`.
+
+    None if there is none, or if it is in the form of the wire: then the reference has it.
+
+    >>> point_block({"cache": {"ttl": 60}}, "anthropic").data
+    {'cachePoint': {'type': 'default', 'ttl': 60}}
+    """
+    point = None if CACHE_MARKS & wire_extra(extra, wire).keys() else read_mark(extra)
+    if point is None:
+        return None
+    ttl = {} if point.ttl is None else {"ttl": point.ttl}
+    return Opaque(wire=CACHE, data={_FIELDS["points"]: {**_KINDS["points"], **ttl}}, is_optional=True)
+
+
+def block_point(block: Opaque, /) -> CachePoint | None:
+    """The cache point of a block that `point_block` made; None for other blocks."""
+    return _point(_object(block.data, _FIELDS["points"])) if block.wire == CACHE and _is_point(block) else None
+
+
 def _point(mark: JsonObject) -> CachePoint:
     """The cache point for a mark of a wire; a time that is not known is left to the provider."""
     ttl = mark.get("ttl")
@@ -286,7 +306,9 @@ class _Writer:
             at -= 1
         part = parts[at - 1] if at else None
         is_input = message.role != "assistant" or self._marks_answers
-        if part is None or isinstance(part, Opaque) or (kinds and not (isinstance(part, kinds) and is_input)):
+        is_stored = isinstance(part, Opaque) and part.wire == self._wire and not _is_point(part)
+        can_have = is_stored or (isinstance(part, kinds) if kinds else not isinstance(part, Opaque))
+        if part is None or not can_have or (kinds and not is_input):
             self._notes.add("info", "cache point", "this part cannot have one; left out")
             return False
         mark = self._mark(point)
@@ -294,6 +316,8 @@ class _Writer:
             return False
         if self._caching == "points":
             parts.insert(at, Opaque(wire=self._wire, data={"cachePoint": mark}))
+        elif isinstance(part, Opaque):
+            parts[at - 1] = replace(part, data={**part.data, str(self._field): mark})
         else:
             parts[at - 1] = replace(part, extra=self._with_mark(part.extra, mark))
         return True
