@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman import Registry
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import DragomanError
+from dragoman.http import HttpResponse
 from dragoman.models import Model
 from tests.support.batch_provider import BatchProvider, batch_provider
 
@@ -45,6 +48,61 @@ def test_a_journal_keeps_what_was_answered(tmp_path: Path) -> None:
     assert [row["text"] for row in both] == TEXTS
     assert [len(job["rows"]) for job in provider.jobs.values()] == [1, 1]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize(("path", "name"), [("openai", "gpt-4o-mini"), ("anthropic", "claude-haiku-4-5")])
+def test_a_row_of_a_batch_costs_half_of_a_call(path: str, name: str) -> None:
+    """The proxy is the provider's: requests for its own address reach the server of the test."""
+    with batch_provider() as provider:
+        provider.is_released.set()
+        registry = Registry(env={}, api_key="k", http_client=Redirected(provider.url))
+        priced = registry.model(f"{path}/{name}", max_tokens=50)
+        call = priced.generate(PROMPTS[0])
+        (row,) = priced.batch(PROMPTS[:1], poll=0.01)
+    assert (len(provider.jobs), len(provider.calls)) == (1, 1)
+    assert call.cost is not None
+    assert call.cost.usd > 0
+    assert row["response"]["usage"]["output"] == call.usage.output
+    assert row["response"]["cost"]["usd"] == pytest.approx(call.cost.usd / 2)
+
+
+def test_a_row_that_is_sent_by_itself_costs_the_whole_price() -> None:
+    with batch_provider() as provider:
+        provider.is_released.set()
+        provider.fate = lambda _: "expired"
+        priced = Registry(env={}, api_key="k", http_client=Redirected(provider.url)).model("openai/gpt-4o-mini")
+        call = priced.generate(PROMPTS[0])
+        (row,) = priced.batch(PROMPTS[:1], poll=0.01)
+    assert call.cost is not None
+    assert row["response"]["cost"]["usd"] == pytest.approx(call.cost.usd)
+
+
+class Redirected:
+    """A transport that sends every request to another server, as a proxy does."""
+
+    def __init__(self, origin: str) -> None:
+        self._host = origin.removeprefix("http://")
+
+    def send(self, effect: Send, /) -> HttpResponse:
+        http, connection = effect.request, HTTPConnection(self._host)
+        try:
+            connection.request(http.method, http.path, http.body, dict(http.headers))
+            answer = connection.getresponse()
+            return HttpResponse(status=answer.status, headers=dict(answer.getheaders()), body=answer.read())
+        finally:
+            connection.close()
+
+    async def asend(self, effect: Send, /) -> HttpResponse:
+        return await asyncio.to_thread(self.send, effect)
+
+    def open(self, _effect: Open, /) -> Exchange:
+        raise NotImplementedError
+
+    async def aopen(self, _effect: Open, /) -> Exchange:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Do nothing: no connection is kept."""
 
 
 def test_a_row_at_another_address_has_no_price() -> None:
