@@ -129,7 +129,7 @@ NAMED = (
     "openai openai-chat openai-responses azure azure-responses azure-deployments azure-ai azure-anthropic anthropic bedrock "
     "bedrock-anthropic bedrock-nova bedrock-openai bedrock-mantle bedrock-mantle-anthropic bedrock-mantle-responses vertex vertex-anthropic "
     "vertex-express vertex-openai google gemini google-interactions ollama ollama-cloud foreman llama-swap groq deepseek mistral "
-    "openrouter together fireworks xai cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
+    "openrouter together fireworks xai xai-responses cohere cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
     "lmstudio dragoman demo"
 ).split()
 

@@ -545,3 +545,39 @@ def test_an_index_beyond_the_documents_is_malformed() -> None:
     body = b'{"results": [{"index": 5, "score": 1}]}'
     with FaultyServer(RawResponse(body=body)) as server, pytest.raises(Malformed, match="beyond the 1 documents"):
         Registry(env={"VLLM_BASE_URL": f"{server.origin}/v1"}).model("vllm/m", retries=0).rerank("a", ["b"])
+
+
+# Records that have rankings and embeddings ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "url"),
+    [
+        ("cohere/rerank-v3.5", "https://api.cohere.ai/v2/rerank"),
+        ("openrouter/cohere/rerank-v3.5", "https://openrouter.ai/api/v1/rerank"),
+        ("together/m", "https://api.together.xyz/v1/rerank"),
+        ("fireworks/m", "https://api.fireworks.ai/inference/v1/rerank"),
+    ],
+)
+def test_each_record_with_a_reranker_has_its_address(spec: str, url: str) -> None:
+    target = Registry(env={}).target(spec)
+    http = wires.get(target.wire).endpoints.encode_rerank("ships", ["a", "b"], 1, target)
+    assert http.url == url
+    assert json.loads(http.body) == {"model": target.model, "query": "ships", "documents": ["a", "b"], "top_n": 1}
+
+
+@pytest.mark.parametrize(("model", "more"), [("cohere.rerank-v3-5:0", {"api_version": 2}), ("amazon.rerank-v1:0", {})])
+def test_bedrock_ranks_by_its_models(model: str, more: dict[str, int]) -> None:
+    target = Registry(env={"AWS_REGION": "us-west-2"}).target(f"bedrock/{model}")
+    endpoints = wires.get(target.wire).endpoints
+    http = endpoints.encode_rerank("ships", ["a", "b"], None, target)
+    assert http.path == f"/model/{model.replace(':', '%3A')}/invoke"
+    assert json.loads(http.body) == {"query": "ships", "documents": ["a", "b"], **more}
+    body = b'{"results": [{"index": 0, "relevance_score": 0.17}, {"index": 1, "relevance_score": 0.87}]}'
+    assert [document.index for document in endpoints.decode_rerank(body).documents] == [1, 0]
+
+
+def test_cohere_has_embeddings_of_the_compatible_form() -> None:
+    target = Registry(env={}).target("cohere/embed-v4.0")
+    http = wires.get(target.wire).endpoints.encode_embeddings(["ships"], None, target)
+    assert http.url == "https://api.cohere.ai/compatibility/v1/embeddings"

@@ -33,6 +33,7 @@ PROVIDERS = {
     "openai-responses": "openai",
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
+    "xai-responses": "x_ai",
 }
 """Providers that have another name in the conventions (2026-11)."""
 MISSING = "OpenTelemetry is missing; run pip install 'dragoman[otel]'"

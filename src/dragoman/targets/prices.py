@@ -27,6 +27,7 @@ PRICE_NAMES = {
     "openai-responses": "openai",
     "vertex": "google",
     "xai": "x-ai",
+    "xai-responses": "x-ai",
 }
 """Providers that have another name in the list."""
 _MILLION = 1_000_000

@@ -260,6 +260,7 @@ _RECORDS = (
             unsupported=("n",),
             reasoning_replay_fields=("reasoning", "reasoning_details"),
             completions="/completions",
+            rerank="/rerank",
             caching="blocks",
             hosted_tools=(
                 "web_search=openrouter:web_search",
@@ -313,6 +314,23 @@ _RECORDS = (
             documents=False,
             audio=False,
         ),
+    ),
+    _chat(
+        "cohere",
+        "https://api.cohere.ai/compatibility/v1",
+        "COHERE_API_KEY",
+        "CO_API_KEY",
+        # Its API of its own has the rerankers; the compatible one has chats and embeddings (2026-11).
+        quirks=replace(
+            _COMPATIBLE,
+            parallel_tool_calls=False,
+            efforts=("none", "high"),
+            named_choice=False,
+            user_field=None,
+            rerank="//v2/rerank",
+            unsupported=("logit_bias", "top_logprobs", "n", "service_tier", "verbosity"),
+        ),
+        capabilities=Capabilities(image_urls=True, documents=False, audio=False),
     ),
     _chat(
         "cerebras",
@@ -431,6 +449,13 @@ _RECORDS = (
 )
 PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}
 PROVIDERS["openai-chat"] = replace(PROVIDERS["openai"], name="openai-chat", family="openai")
+PROVIDERS["xai-responses"] = replace(
+    PROVIDERS["xai"],
+    name="xai-responses",
+    wire="openai_responses",
+    quirks=Quirks(metadata=False, system_turns=True, unsupported=("verbosity",)),
+    family="xai",
+)
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
 PROVIDERS["google-interactions"] = replace(
     PROVIDERS["google"],
@@ -443,7 +468,11 @@ PROVIDERS["google-interactions"] = replace(
     quirks=Quirks(result_media=True),
     family="google",
 )
-OTHER_NAMES = {"openai": ("openai-chat", "openai-responses"), "google": ("gemini", "google-interactions")}
+OTHER_NAMES = {
+    "openai": ("openai-chat", "openai-responses"),
+    "google": ("gemini", "google-interactions"),
+    "xai": ("xai-responses",),
+}
 """The other records of a provider: the same account on another wire, or under another name."""
 _ACCOUNT = (
     "base_url",

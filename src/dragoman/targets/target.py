@@ -166,8 +166,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google, `s3` as Bedrock
     with the `batch_storage` of its record; None if not."""
     rerank: str | None = None
-    """The path that ranks documents, on the wire `openai_chat`; None if there is none. On `bedrock`, `api_version` if
-    the body needs that member."""
+    """The path that ranks documents, on the wire `openai_chat`; None if there is none. `//path` is below the host, not
+    below the base URL. On `bedrock`, `api_version` if the body needs that member."""
     result_media: bool = False
     """A tool result may have images and documents."""
     schema_with_tools: bool = True

@@ -163,7 +163,9 @@ class OpenAIEndpoints(Endpoints):
         if target.quirks.rerank is None:
             return super().encode_rerank(query, documents, top, target)
         body = {"model": target.model, "query": query, "documents": [*documents], **without_none({"top_n": top})}
-        return post_request(target, target.quirks.rerank, body, NoticeCollector(target.wire))
+        path = target.quirks.rerank
+        http = post_request(target, path, body, NoticeCollector(target.wire))
+        return msgspec.structs.replace(http, path=path[1:]) if path.startswith("//") else http
 
 
 def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
