@@ -40,7 +40,7 @@ def test_the_last_event_has_them(name: str) -> None:
 
 
 def test_the_members_of_the_provider_stay() -> None:
-    own = {"bedrock": {"additionalModelResponseFields": {"stop": "x"}}}
+    own: dict[str, Any] = {"bedrock": {"additionalModelResponseFields": {"stop": "x"}}}
     assert b'"additionalModelResponseFields":{"stop":"x","notices":[' in written(SERVERS["bedrock"], NOTICE, extra=own)
     own = {"google": {"finishMessage": "enough"}}
     assert b'"finishMessage":"enough; dropped response part (image): x: not supported"' in written(

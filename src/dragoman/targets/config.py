@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import SetupError, explain_validation, redact
+from dragoman.errors import InvalidRequest, SetupError, explain_validation, redact
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import override
@@ -111,6 +111,7 @@ def make_provider(
             with naming(name):
                 own[name] = _table_of(name, own[name])
                 _refuse_unknown(what, own[name], kind.__struct_fields__)
+                _check_table(kind, own[name])
     try:
         provider = msgspec.convert({**base, **own}, Provider)
         provider = msgspec.structs.replace(
@@ -123,6 +124,14 @@ def make_provider(
         raise SetupError(f"provider{where} {reason}", param=where.removeprefix(".")) from error
     path = record.default_path if record is not None and provider.path is None else provider.path
     return check_provider(provider, path or "")
+
+
+def _check_table(kind: type[msgspec.Struct], table: Mapping[str, Any]) -> None:
+    """Let a struct check its fields: its texts name what it expects."""
+    try:
+        kind(**table)
+    except InvalidRequest as error:  # a field is missing
+        raise SetupError(error.message, param=error.param) from None
 
 
 def _own_like(fields: Mapping[str, Any], known: Mapping[str, Provider]) -> str | None:
