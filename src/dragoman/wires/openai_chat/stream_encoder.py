@@ -204,7 +204,8 @@ class ChatStreamEncoder:
         others = b"".join(self._other(index, choice) for index, choice in enumerate(event.other_choices, 1))
         tier = {} if event.service_tier is None else {"service_tier": tier_word(event.service_tier, "default")}
         filters = {**encode_prompt_filters(event.finish), **encode_filters(event.finish)} if event.finish.extra else {}
-        filters |= encode_notices(event.notices)
+        if event.notices:
+            filters |= encode_notices(event.notices)
         if not self._usage_chunk:
             more: dict[str, Any] = {**filters, **tier, **({"usage": tokens} if tokens else {})}
             last = self._chunk({}, finish_reason, **more)
