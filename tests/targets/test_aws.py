@@ -161,6 +161,17 @@ def test_the_signature_for_s3_is_that_of_botocore(segments: list[str], body: byt
     assert dict(signed.headers) == oracle(http, keys, "eu-west-1", "s3", MOMENT)
 
 
+def test_the_path_of_an_object_is_signed_as_it_is_sent() -> None:
+    http = HttpRequest(
+        method="GET",
+        origin="https://tides.s3.eu-west-1.amazonaws.com",
+        path="/a%20b//c",
+        headers={S3_HASH: hashlib.sha256(b"").hexdigest()},
+    )
+    signed = sign_v4(http, KEYS, "eu-west-1", "s3", MOMENT)
+    assert dict(signed.headers) == oracle(http, KEYS, "eu-west-1", "s3", MOMENT)
+
+
 def test_no_key_in_a_repr() -> None:
     keys = AwsKeys(access_key="AKID", secret_key="secret-1", session_token="secret-2")
     http = HttpRequest(method="POST", origin="https://x.us-east-1.amazonaws.com", path="/")
