@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.attempt import HEAVY_MESSAGES, attempt, build_request
 from dragoman.engine.call_context import CallContext, Timeouts
-from dragoman.engine.effects import Compute, Emit, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import LATE_BODY, Compute, Emit, Now, Open, Plan, Read, Send
 from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BODY, Completed, is_empty_response
 from dragoman.errors import (
     AuthFailed,
@@ -465,6 +465,13 @@ def test_a_late_connection_names_the_limit_that_ended_first(stream: bool) -> Non
     assert message(connect(), connect=60.0) == "no connection within `total` (30 s)"
     assert message(ReadTimeout("no answer in time"), connect=2.5) == "no answer within `total` (30 s)"
     assert message(ReadTimeout("no answer in time"), first_event=4.0) == "no answer within `first_event` (4 s)"
+
+
+def test_a_late_body_names_the_limit_of_the_whole_call() -> None:
+    """The head of a plain call has come within `first_event`, which holds no more."""
+    with pytest.raises(ReadTimeout, match=r"^aa/m: a: no complete answer within `total` \(30 s\)$") as late:
+        Slow(ReadTimeout(f"a: {LATE_BODY}")).run(plan(ASK, deadline=130.0, total=30.0, first_event=4.0))
+    assert late.value.limit_name == "total"
 
 
 def test_the_answer_to_a_plain_call_must_begin_in_time() -> None:

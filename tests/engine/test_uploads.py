@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -328,6 +331,16 @@ def test_a_file_that_cannot_be_used_is_replaced_by_memory(tmp_path: Path, caplog
         assert index.get("a") is not None
     assert "uploads are remembered in this process only" in caplog.text
     assert UploadIndex(broken).get("a") is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for open files in /proc")
+def test_a_file_that_is_no_database_is_closed(tmp_path: Path) -> None:
+    broken = tmp_path / "index.db"
+    broken.write_bytes(b"not a database, but long enough to be looked at" * 40)
+    with pytest.raises(sqlite3.Error) as refused:
+        UploadIndex(broken)._open(broken)  # pyright: ignore[reportPrivateUsage] - its callers hide the error
+    files = {os.path.realpath(file) for file in Path("/proc/self/fd").iterdir()}
+    assert str(broken) not in files, refused  # the error holds the frame, and so the connection
 
 
 def test_the_index_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from dragoman.errors import (
     ModelNotFound,
     Overloaded,
     RateLimited,
+    ReadTimeout,
     RequestTooLarge,
     Reset,
     ServerFault,
@@ -434,6 +435,13 @@ def test_a_deadline_holds_within_50_ms(way: Way, line: ScriptLine, *, streamed: 
         took = soonest(lambda: ask(way, server.model(), streamed=streamed, timeout=0.3), TimedOut, most=0.35)
         assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.25 <= took <= 0.35
+
+
+def test_a_late_body_names_the_limit_that_it_broke(way: Way) -> None:
+    with FaultyServer(StallAfter(3)) as server:
+        limits = Timeouts(total=0.5, first_event=0.45)  # the head comes in time
+        with pytest.raises(ReadTimeout, match=r"no complete answer within `total` \(0.5 s\)$"):
+            ask(way, server.model(retries=0), streamed=False, timeout=limits)
 
 
 @STREAMED

@@ -9,7 +9,7 @@ from typing import NoReturn
 import msgspec
 
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import Compute, Emit, Exchange, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import LATE_BODY, Compute, Emit, Exchange, Now, Open, Plan, Read, Send
 from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
 from dragoman.errors import (
     Blocked,
@@ -366,11 +366,16 @@ def has_content(event: Event, /) -> bool:
 
 
 def name_limit(error: TimedOut, call: CallContext, since: float, content: str = "first_event", /) -> Plan[None]:
-    """Add to an error which limit has passed: the one that ended first. `content` names the limit since `since`."""
+    """Add to an error which limit has passed: the one that ended first. `content` names the limit since `since`.
+
+    A plain call whose head has come has kept that limit.
+    """
     now: float = yield Now()
     timeouts = call.timeouts
     limits = [("total", timeouts.total, call.deadline)]
-    names = [content, "connect"] if isinstance(error, ConnectTimeout) else [content]
+    names = [] if error.message.endswith(LATE_BODY) else [content]
+    if isinstance(error, ConnectTimeout):
+        names.append("connect")
     for name in names:
         seconds: float | None = getattr(timeouts, name)
         limits.append((name, seconds, None if seconds is None else since + seconds))

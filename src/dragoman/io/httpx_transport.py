@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import LATE_BODY, Exchange, Open, Send
 from dragoman.errors import (
     ConnectFailed,
     ConnectTimeout,
@@ -62,7 +62,7 @@ class HttpxTransport:
         head, total = _shortest(effect.timeout, effect.head), effect.timeout
         exchange = self.open(Open(effect.request, head, effect.connect, total=total, stopper=effect.stopper))
         try:
-            while data := exchange.handle.read_until(ends, "no complete answer in time"):
+            while data := exchange.handle.read_until(ends, LATE_BODY):
                 body.add(data)
         finally:
             exchange.handle.close()
@@ -85,7 +85,7 @@ class HttpxTransport:
                 finally:
                     await exchange.handle.aclose()
         except TimeoutError as error:
-            late = "no complete answer in time" if has_head else "no answer in time"
+            late = LATE_BODY if has_head else "no answer in time"
             raise translate(progress.explain(error), effect.request, late) from error
         return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
 

@@ -136,10 +136,14 @@ class UploadIndex:
         return True
 
     def _open(self, path: Path) -> "Connection":
-        from sqlite3 import connect  # it is loaded only if there is something to upload
+        from sqlite3 import Error, connect  # it is loaded only if there is something to upload
 
         db = connect(path, timeout=_BUSY_TIMEOUT)
-        db.execute(_TABLE)
+        try:
+            db.execute(_TABLE)
+        except Error:
+            db.close()
+            raise
         return db
 
     def _give_up(self, error: Exception) -> None:
