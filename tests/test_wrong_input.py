@@ -2,15 +2,31 @@
 
 import asyncio
 import inspect
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from dragoman import DragomanError, InvalidRequest
+from dragoman import (
+    Agent,
+    DragomanError,
+    Image,
+    InvalidRequest,
+    Registry,
+    embed,
+    errors,
+    messages_from,
+    model,
+    schema_of,
+    tool_results,
+    user,
+)
+from dragoman.testing import Scripted
 from tests.support import wrong_input
-from tests.support.wrong_input import LEFT_OUT, SECRET, Case
+from tests.support.wrong_input import LEFT_OUT, PYTHONS_NAMES, SECRET, Case
 
 CASES = [*wrong_input.cases()]
 
@@ -57,6 +73,75 @@ def test_a_wrong_name_of_a_parameter_is_an_error_that_names_it(name: str, struct
         with pytest.raises(InvalidRequest, match=f"^{parameter} must be passed to {struct.__name__}") as caught:
             struct(**{key: value for key, value in right.items() if key != parameter})
         assert caught.value.param == parameter
+
+
+def _has_our_names(case: Case) -> bool:
+    kind = getattr(errors, case.name.rpartition(".")[2], None)
+    is_error = inspect.isclass(kind) and issubclass(kind, BaseException)
+    return not is_error and case.name not in PYTHONS_NAMES and case.name.partition(".")[0] not in PYTHONS_NAMES
+
+
+@pytest.mark.parametrize("case", [*filter(_has_our_names, CASES)], ids=lambda case: case.name)
+def test_an_unknown_parameter_is_an_error_that_names_it(case: Case) -> None:
+    def call() -> None:
+        result = case.function({**case.right, "no_such_thing": 1})
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
+
+    with pytest.raises(DragomanError, match=r"no_such_thing") as caught:
+        call()
+    assert caught.value.param == "no_such_thing"
+    assert re.search(r"has no (parameter|option)|^unknown ([a-z]+ )?(option|field|capability)", str(caught.value))
+
+
+def _any(value: object) -> Any:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: _any(user)(content="hi"), "user has no parameter content; write user(…) without a name"),
+        (
+            lambda: _any(tool_results)(results=[]),
+            "tool_results has no parameter results; write tool_results(…) without",
+        ),
+        (lambda: _any(Image.from_path)(file="a.png"), "Image.from_path has no parameter file; write path="),
+        (_any(Image.from_path), "path must be passed to Image.from_path, got nothing; write path="),
+        (lambda: _any(Image.from_path)("a.png", path="b.png"), "path must be passed once, got it by place and by name"),
+        (
+            lambda: _any(Image.from_path)("a.png", "low"),
+            "Image.from_path must be called with names, got too many values",
+        ),
+        (lambda: _any(Registry)("k"), "Registry must be called with names, got too many values without; write "),
+        (lambda: _any(Registry)(apikey="k"), "Registry has no parameter apikey; did you mean api_key?"),
+        (lambda: _any(schema_of)(hint=int), "schema_of has no parameter hint; write schema_of(…) without a name"),
+        (_any(schema_of), "hint must be passed to schema_of, got nothing"),
+        (lambda: _any(messages_from)([], provider="openai"), "messages_from has no parameter provider; write wire="),
+        (_any(Agent), "model must be passed to Agent, got nothing; write model="),
+        (_any(Agent("demo/any").run), "prompt must be passed to Agent.run, got nothing; write prompt="),
+        (lambda: _any(embed)("demo/any"), "texts must be passed to embed, got nothing; write texts="),
+        (
+            lambda: _any(model("demo/any").embed)("a", timeout=1),
+            "Model.embed has no parameter timeout; it must be one of",
+        ),
+        (lambda: _any(Scripted)(answers=["a"]), "Scripted has no parameter answers; "),
+    ],
+)
+def test_a_wrong_call_of_a_function_says_what_to_write(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{re.escape(message)}") as caught:
+        call()
+    assert caught.value.param is not None
+    assert caught.value.__suppress_context__
+
+
+def test_a_type_error_of_the_callers_code_stays_as_it_is() -> None:
+    class Broken:
+        def __iter__(self) -> Any:
+            raise TypeError("mine")
+
+    with pytest.raises(TypeError, match="mine"):
+        messages_from(_any(Broken()))
 
 
 def test_what_is_left_out_exists() -> None:

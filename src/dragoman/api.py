@@ -21,6 +21,7 @@ from dragoman.registry import Registry
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.specs import Spec
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Ranking, Response, TokenCount
+from dragoman.types.parameters import named_parameters
 
 T = TypeVar("T")
 
@@ -275,6 +276,7 @@ async def adelete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
         return await _model(model, **options).adelete_caches()
 
 
+@named_parameters
 def embed(
     model: Spec, texts: str | Sequence[str], *, dimensions: int | None = None, **options: Unpack[CallOptions]
 ) -> Embeddings:
@@ -300,6 +302,7 @@ async def aembed(
         return await _model(model, **options).aembed(texts, dimensions=dimensions)
 
 
+@named_parameters
 def rerank(
     model: Spec, query: str, documents: Sequence[str], *, top: int | None = None, **options: Unpack[CallOptions]
 ) -> Ranking:

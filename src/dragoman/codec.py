@@ -15,11 +15,13 @@ from dragoman.tools.decorator import ToolLike, definitions
 from dragoman.types import HostedTool, JsonObject, Opaque, Request, Response, ToolCall, ToolResult, is_list, is_object
 from dragoman.types.checks import check_choice, naming, wrong_value
 from dragoman.types.json_values import encode_value
+from dragoman.types.parameters import named_parameters
 from dragoman.wires.base import Wire
 from dragoman.wires.common.history import result_media
 from dragoman.wires.common.json import DECODE_ERRORS
 
 
+@named_parameters
 def encode_definitions(
     tools: ToolLike | HostedTool | Opaque | Iterable[ToolLike | HostedTool | Opaque], wire: str
 ) -> list[JsonObject]:
@@ -34,6 +36,7 @@ def encode_definitions(
         return client.encode_tools(Request(tools=definitions(tools)).tools)
 
 
+@named_parameters
 def decode_tool_calls(body: bytes | str | JsonObject, wire: str) -> list[ToolCall]:
     """The tool calls in the body of a response; an empty list if there are none.
 
@@ -110,6 +113,7 @@ def _mentions_call(body: JsonObject) -> bool:
     return False
 
 
+@named_parameters
 def encode_result(result: ToolResult, wire: str) -> JsonObject:
     """The result of a tool as a whole message (or item, or content) of the next request.
 

@@ -62,6 +62,7 @@ from dragoman.types.checks import (
 )
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
+from dragoman.types.parameters import named_methods
 from dragoman.types.requests import with_messages
 from dragoman.wires.dicts import (
     SdkValue,
@@ -201,6 +202,7 @@ def _system_texts(value: Any) -> tuple[Text, ...]:
 # The model ------------------------------------------------------------------------------------------------------------
 
 
+@named_methods("embed", "list_models", "probe", "rerank")
 class Model:
     """One target or a chain of targets. `Registry.model` makes it.
 

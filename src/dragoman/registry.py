@@ -59,6 +59,7 @@ from dragoman.targets.spec_hints import provider_hint, providers_with_key, short
 from dragoman.targets.specs import Resolver, Spec, as_spec, inside
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
+from dragoman.types.parameters import named_methods
 
 MAX_DEPTH = 64
 """Aliases inside aliases. Resolvers could nest without end and without a cycle."""
@@ -70,6 +71,9 @@ MAX_CACHED = 1024
 """Models whose resolved record is cached."""
 
 
+@named_methods(
+    *"__init__ add_hooks add_resolver add_scheme alias capabilities load_config load_env load_tables observe".split()
+)
 class Registry:
     """Providers, aliases and resolvers, with the health, the transport and the observers that its models share.
 

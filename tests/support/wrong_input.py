@@ -334,6 +334,22 @@ LEFT_OUT: dict[str, str] = {
     "Registry().driver": "a property",
 }
 """By case or class: why it is not tried."""
+_PER_REQUEST = "calls come here for each request, and a wrapper takes time"
+_FOR_AUTHORS = "for authors of wires, in Python's own way"
+PYTHONS_NAMES: dict[str, str] = {
+    **dict.fromkeys(("Registry().connection", "Registry().provider", "Registry().target"), _PER_REQUEST),
+    **dict.fromkeys(("Registry().targets", "Provider().target", "DeploymentPool().spec"), _PER_REQUEST),
+    **dict.fromkeys(("Call", "fold", "to_events"), _PER_REQUEST),
+    **dict.fromkeys(("errors", "http", "media", "wires"), _FOR_AUTHORS),
+    **dict.fromkeys(("testing.as_response", "testing.wire_of", "testing.ReplayMiss"), _FOR_AUTHORS),
+    **dict.fromkeys(
+        (f"testing.{kind}().add" for kind in ("FaultyServer", "Scripted", "SimulatorServer")), _FOR_AUTHORS
+    ),
+    **dict.fromkeys(("TokenCount", "ToolChoice"), "a type of Python's own"),
+    "Toolbox().aexecute": "a wrapper of an async function looks like a blocking one",
+    "DragomanError().annotate": "takes any name",
+}
+"""By case or module: why a wrong name of a parameter is Python's TypeError. The constructors of errors are such, too."""
 TRANSPORT_METHODS = frozenset({"answer", "send", "asend", "open", "aopen", "wait"})
 """Methods of `dragoman.testing` that the driver calls, and no user."""
 SIMULATOR_METHODS = frozenset({"model", "registry", "serve"})

@@ -60,6 +60,7 @@ from dragoman.types import (
 )
 from dragoman.types.checks import as_items, is_text, naming, wrong_value
 from dragoman.types.fields import WRONG, read_text
+from dragoman.types.parameters import named_methods
 from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
@@ -101,6 +102,7 @@ class AgentOptions(TypedDict, total=False):
     """How often an answer that does not fit the output type is retried."""
 
 
+@named_methods("__init__", "run", "stream", "as_tool")
 class Agent(Generic[T]):
     """Calls a model and the tools it asks for, until the model gives its answer.
 

@@ -9,6 +9,7 @@ from dragoman.models import Model
 from dragoman.schema.validate import shorten_middle
 from dragoman.types import SYSTEM_ROLES, Image, Message, Text, Thinking, ToolCall, ToolResult, user
 from dragoman.types.checks import check_whole_number, wrong_value
+from dragoman.types.parameters import named_parameters
 
 SUMMARY = "Summary of the conversation so far:\n\n"
 _INSTRUCTIONS = (
@@ -20,6 +21,7 @@ _MAX_PART_LENGTH = 4_000
 """Characters of one part that the summarising model sees."""
 
 
+@named_parameters
 def compact(model: Model | str, *, keep: int = 10) -> "Compaction":
     """Return a hook for `Agent(compact=...)` that keeps the last messages and summarises the older ones.
 

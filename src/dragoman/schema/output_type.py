@@ -15,11 +15,13 @@ from dragoman.schema.unstrict import StrictConverter
 from dragoman.schema.validate import validate
 from dragoman.types import JsonObject
 from dragoman.types.checks import naming, wrong_value
+from dragoman.types.parameters import named_parameters
 
 T = TypeVar("T")
 _MAX_REASONS = 10
 
 
+@named_parameters
 def schema_of(hint: Any, /) -> JsonObject:
     """The JSON Schema that is sent for a type: every property required, every object closed.
 

@@ -23,6 +23,7 @@ from dragoman.testing.script import (
 )
 from dragoman.types import Request
 from dragoman.types.checks import check_flag
+from dragoman.types.parameters import named_methods
 
 
 class InProcessProvider(ABC):
@@ -56,6 +57,7 @@ class InProcessProvider(ABC):
         """Do nothing: there is no connection to close."""
 
 
+@named_methods("__init__", "registry")
 class Scripted(InProcessProvider):
     """A provider that answers each request with the next line of a script.
 

@@ -30,10 +30,12 @@ from dragoman.testing.script import (
 )
 from dragoman.types import Request
 from dragoman.types.checks import check_flag, wrong_value
+from dragoman.types.parameters import named_methods
 
 _DISCONNECTED = (OSError, ssl.SSLError, ValueError)
 
 
+@named_methods("__init__", "registry", "base_url")
 class FaultyServer:
     """A server that speaks every wire and answers each request with the next line of a script.
 

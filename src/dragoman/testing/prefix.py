@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dragoman.http import HttpRequest
 from dragoman.types import is_object
 from dragoman.types.checks import as_items, wrong_value
+from dragoman.types.parameters import named_parameters
 
 _LISTS = ("messages", "input", "contents")
 _END = re.compile(rb"\]\s*\}\s*\Z")
@@ -21,6 +22,7 @@ _CONTEXT = 40
 """Bytes that a message shows before and after the first one that moved."""
 
 
+@named_parameters
 def assert_prefix_stable(requests: Iterable[HttpRequest | bytes]) -> None:
     """Raise AssertionError if a request does not begin with the bytes of the one before it.
 

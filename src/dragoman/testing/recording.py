@@ -23,6 +23,7 @@ from dragoman.testing.redaction import redact_json, redact_text, sent_texts
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
 from dragoman.types.checks import is_encodable, naming, wrong_value
+from dragoman.types.parameters import named_methods
 from dragoman.wires.base import StreamDecoder, Wire
 from dragoman.wires.common.classify import classify
 
@@ -88,6 +89,7 @@ def _no_handler(_value: object) -> None:
     """Leave out the function of a tool."""
 
 
+@named_methods("__init__", "save")
 class Recorder:
     """A transport that sends requests through another one and records the exchanges; call `save` at the end.
 
@@ -332,6 +334,7 @@ def _read_tape(tape: object) -> Tape:
     return tape
 
 
+@named_methods("__init__")
 class Replayer:
     """A transport that answers from a tape. It plays each exchange once; equal requests in the order of recording.
 

@@ -13,6 +13,7 @@ from dragoman.tools.executor import ToolRunner, execute
 from dragoman.tools.results import error_result
 from dragoman.types import Tool, ToolCall, ToolResult
 from dragoman.types.checks import naming, wrong_value
+from dragoman.types.parameters import named_methods, named_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dragoman.tools.mcp import McpConnection, McpSession
 
 
+@named_methods("__init__", "execute")
 class Toolbox:
     """Tools with unique names, in order. It runs tool calls; an error becomes a result, never an exception.
 
@@ -70,6 +72,7 @@ class Toolbox:
     # MCP servers -----------------------------------------------------------------------------------------------------
 
     @classmethod
+    @named_parameters
     def from_mcp(
         cls,
         server: "str | Sequence[str | Path]",

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 from dragoman.types.base import Value, is_object
 from dragoman.types.checks import as_bytes, as_text
 from dragoman.types.media_files import read_media
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.parameters import NamedParameters, named_parameters
 from dragoman.types.parts import Audio, Document, Image, Opaque, Part
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class File(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_onl
             force_setattr(self, "name", as_text("name", self.name))
 
     @classmethod
+    @named_parameters
     def from_path(cls, path: "str | Path", *, name: str | None = None) -> "File":
         """The file at a path; its name is that of the file."""
         data, mime, file = read_media(path)

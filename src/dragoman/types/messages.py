@@ -22,7 +22,7 @@ from dragoman.types.checks import (
 )
 from dragoman.types.files import File
 from dragoman.types.media_files import PillowImage
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.parameters import NamedParameters, named_parameters
 from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
@@ -137,6 +137,7 @@ def _message(role: Role, parts: tuple[PartLike, ...]) -> Message:
         raise
 
 
+@named_parameters
 def system(*parts: PartLike) -> Message:
     """A system message.
 
@@ -146,6 +147,7 @@ def system(*parts: PartLike) -> Message:
     return _message("system", parts)
 
 
+@named_parameters
 def user(*parts: PartLike) -> Message:
     """A user message from strings and parts.
 
@@ -156,6 +158,7 @@ def user(*parts: PartLike) -> Message:
     return _message("user", parts)
 
 
+@named_parameters
 def assistant(*parts: PartLike) -> Message:
     """An assistant message from strings and parts.
 
@@ -165,6 +168,7 @@ def assistant(*parts: PartLike) -> Message:
     return _message("assistant", parts)
 
 
+@named_parameters
 def tool_results(*results: ToolResult) -> Message:
     """A message with the results of tool calls.
 

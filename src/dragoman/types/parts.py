@@ -27,7 +27,7 @@ from dragoman.types.data_urls import check_url, decode_base64, is_data_url, spli
 from dragoman.types.fields import check_struct
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, PillowImage, encode_pil, guess_type, read_media
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.parameters import NamedParameters, named_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,12 +116,14 @@ class Image(
             check_url(self.url)
 
     @classmethod
+    @named_parameters
     def from_path(cls, path: "str | Path", *, detail: str | None = None) -> "Image":
         """The image in a file."""
         data, mime, _ = read_media(path, UNKNOWN_TYPE)
         return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
+    @named_parameters
     def from_url(cls, url: str, *, mime: str | None = None, detail: str | None = None) -> "Image":
         """The image at a URL. Targets that cannot fetch it get its bytes. A data URL is read at once."""
         url = as_text("url", url)
@@ -132,18 +134,21 @@ class Image(
         return cls(data=data, mime=mime or declared, detail=detail)
 
     @classmethod
+    @named_parameters
     def from_pil(cls, image: PillowImage, *, detail: str | None = None) -> "Image":
         """A Pillow image: as JPEG if it was read from a JPEG, otherwise as PNG."""
         data, mime = encode_pil(image)
         return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
+    @named_parameters
     def from_base64(cls, text: str, *, mime: str, detail: str | None = None) -> "Image":
         with naming("text"):
             data = decode_base64(as_text("text", text))
         return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
+    @named_parameters
     def from_data_url(cls, url: str, *, detail: str | None = None) -> "Image":
         mime, data = split_data_url(as_text("url", url))
         return cls(data=data, mime=mime, detail=detail)
@@ -175,12 +180,14 @@ class Document(
             check_url(self.url)
 
     @classmethod
+    @named_parameters
     def from_path(cls, path: "str | Path", *, name: str | None = None) -> "Document":
         """The document in a file; its name is that of the file."""
         data, mime, file = read_media(path)
         return cls(data=data, mime=mime, name=name or file)
 
     @classmethod
+    @named_parameters
     def from_url(cls, url: str, *, mime: str | None = None, name: str | None = None) -> "Document":
         """The document at a URL, for targets that fetch documents themselves. A data URL is read at once."""
         url = check_url(as_text("url", url))
@@ -209,6 +216,7 @@ class Audio(
         check_texts(self, ())
 
     @classmethod
+    @named_parameters
     def from_path(cls, path: "str | Path") -> "Audio":
         """The sound in a file."""
         data, mime, _ = read_media(path)

@@ -9,12 +9,14 @@ from dragoman.errors import InvalidRequest
 from dragoman.types.base import encode_unknown, prepare
 from dragoman.types.checks import as_items, wrong_value
 from dragoman.types.messages import Message
+from dragoman.types.parameters import named_parameters
 from dragoman.types.requests import Request
 from dragoman.types.responses import Response
 
 T = TypeVar("T")
 
 
+@named_parameters
 def dump(value: msgspec.Struct | Iterable[msgspec.Struct]) -> bytes:
     """JSON of a value or of a list of values: messages, a request, a response, events. `load` can read all of it.
 
@@ -66,6 +68,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=encode_unknown)
 def load(data: bytes | str) -> tuple[Message, ...]: ...
 @overload
 def load(data: bytes | str, type: type[T]) -> T: ...
+@named_parameters
 def load(data: Any, type: Any = tuple[Message, ...]) -> Any:
     """The messages that `dump` wrote, or a value of another type; InvalidRequest if the data does not fit.
 

@@ -17,6 +17,7 @@ from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.http import HttpRequest
 from dragoman.types import AnyTool, JsonObject, Message, Request, Text, Tool, is_list, is_object
 from dragoman.types.checks import as_items, check_choice, is_mapping, naming, shown, wrong_value
+from dragoman.types.parameters import named_parameters
 
 DictForm: TypeAlias = Literal[
     "openai_chat", "openai_responses", "anthropic", "google", "google_interactions", "ollama", "bedrock"
@@ -46,6 +47,7 @@ _OURS = "dragoman"
 """The form of `dragoman.dump`, and of MCP's content."""
 
 
+@named_parameters
 def messages_from(
     messages: Message | SdkValue | Iterable[Message | SdkValue], *, wire: DictForm | None = None
 ) -> tuple[Message, ...]:
@@ -98,6 +100,7 @@ _CONTENT = frozenset({"content", "parts", "type", "images", "tool_calls", "tool_
 _EXPECTED = "a list of dicts such as {'role': 'user', 'content': 'hi'}"
 
 
+@named_parameters
 def tools_from(
     tools: AnyTool | SdkValue | Iterable[AnyTool | SdkValue], *, wire: DictForm | None = None
 ) -> tuple[AnyTool, ...]:

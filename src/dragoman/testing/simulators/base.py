@@ -31,6 +31,7 @@ from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_pat
 from dragoman.testing.simulators.seals import Seals
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_list, is_object
 from dragoman.types.checks import as_text, naming, wrong_value
+from dragoman.types.parameters import named_methods
 from dragoman.wires.common.server_endpoints import CountTokens
 
 Reply: TypeAlias = Callable[[Request], Answer]
@@ -99,6 +100,7 @@ class ProviderCall(NamedTuple):
     """The reasoning of earlier answers, by the id of a call or the text that it led to."""
 
 
+@named_methods("__init__")
 class Simulator(InProcessProvider):
     """A provider that checks requests as strictly as the real one, in process or on a socket of 127.0.0.1.
 
@@ -321,6 +323,7 @@ def _keys(parts: Iterable[Part]) -> list[str]:
     return calls or [part.text for part in parts if isinstance(part, Text) and part.text]
 
 
+@named_methods("__init__")
 class SimulatorServer(FaultyServer):
     """A simulator on a socket of 127.0.0.1."""
 
