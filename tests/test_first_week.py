@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman import Agent, Image, InvalidRequest, Registry, SetupError, Tool
+from dragoman import Agent, Image, InvalidRequest, Registry, SetupError, Tool, ToolResult, system, tool_results, user
 from dragoman.engine.call_options import CallOptions
 from dragoman.gateway.request import notice_headers
 from dragoman.targets.option_hints import OPTION_HINTS
@@ -98,6 +98,30 @@ def test_messages_instead_of_a_prompt_are_refused_with_what_to_write(name: str, 
     with pytest.raises(InvalidRequest, match=r"^prompt must be .*, got None; pass it after the model") as refused:
         call()
     assert refused.value.param == "prompt"
+
+
+def test_a_model_in_place_of_a_spec_is_refused_with_what_to_write() -> None:
+    model: Any = dragoman.model("demo/any")
+    with pytest.raises(SetupError, match=r"got Model; call its methods, such as model\.generate\(prompt\)$"):
+        dragoman.generate(model, "hi")
+
+
+def test_a_limit_below_zero_is_refused() -> None:
+    """-1 means no limit at some local servers, and is an error at others."""
+    with pytest.raises(InvalidRequest, match=r"^max_tokens must be .*, got -1$"):
+        dragoman.generate("demo/any", "hi", max_tokens=-1)
+
+
+def test_a_message_is_made_from_parts_or_from_one_list_of_them() -> None:
+    assert user(["a", "b"]) == user("a", "b")
+    assert user([{"type": "text", "text": "a"}]) == user("a")
+    assert system(("a",)) == system("a")
+    result = ToolResult(id="1", content="4.2 m")
+    assert tool_results([result]) == tool_results(result)
+    wrong: Any = ["a"], [["b"]], [1]
+    for parts in ((wrong[0], wrong[0]), (wrong[1],), (wrong[2],)):
+        with pytest.raises(InvalidRequest, match=r"^parts must be a str, a part "):
+            user(*parts)
 
 
 # Tool choices of other SDKs ------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
-from dragoman import wires
+from dragoman import Request, user, wires
 from dragoman.registry import Registry
 from dragoman.targets.model_families import apply_families, families, override
 from dragoman.targets.providers import PROVIDERS
@@ -179,6 +180,31 @@ def test_thinking_without_a_signature_is_refused_by_anthropic() -> None:
     assert facts("anthropic/claude-x")["signed_thinking"]
 
 
+@pytest.mark.parametrize("model", ["gpt-3.5-turbo", "gpt-4", "gpt-4-0613", "gpt-4-turbo", "gpt-4o-2024-05-13"])
+def test_old_models_of_openai_take_a_tool_but_no_schema(model: str) -> None:
+    known = facts(f"openai/{model}")
+    assert not known["json_schema"]
+    assert known["tools"]
+    assert facts("openai/gpt-4o")["json_schema"]
+    assert facts("openai/gpt-4.1")["json_schema"]
+
+
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
+def test_openai_takes_a_temperature_only_if_it_does_not_think(wire: str) -> None:
+    for model, reasoning, takes in (
+        ("gpt-5.1", None, True),
+        ("gpt-5.1", "none", True),
+        ("gpt-5.1", "low", False),
+        ("gpt-5.2", 500, False),
+        ("gpt-4o", "low", True),
+    ):
+        request = Request(messages=(user("hi"),), temperature=0.2, top_logprobs=2, reasoning=reasoning)
+        to = KNOWN.target(f"{wire}/{model}")
+        encoded = wires.get(to.wire).client.encode_request(request, to)
+        dropped = {notice.what for notice in encoded.notices} & {"temperature", "logprobs", "top_logprobs"}
+        assert ("temperature" in json.loads(encoded.body), not dropped) == (takes, takes)
+
+
 @pytest.mark.parametrize(
     ("model", "efforts", "sampling"),
     [
@@ -191,7 +217,10 @@ def test_thinking_without_a_signature_is_refused_by_anthropic() -> None:
         ("gpt-5.4-2026-03-05", ("none", "low", "medium", "high", "xhigh"), True),
         ("gpt-5.5", ("none", "low", "medium", "high", "xhigh"), False),
         ("gpt-5.6", ("none", "low", "medium", "high", "xhigh", "max"), False),
-        ("gpt-5.2-pro", ("low", "medium", "high"), False),
+        ("gpt-5-codex", ("low", "medium", "high"), False),
+        ("gpt-5-pro", ("high",), False),
+        ("gpt-5.2-pro", ("medium", "high", "xhigh"), False),
+        ("gpt-5.3-codex", ("low", "medium", "high", "xhigh"), False),
         ("gpt-5.1-codex-max", ("low", "medium", "high", "xhigh"), False),
         ("gpt-5.2-chat-latest", ("low", "medium", "high"), False),
         ("gpt-6-astra", LEVELS, False),

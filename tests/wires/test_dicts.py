@@ -322,6 +322,49 @@ def test_an_agent_takes_dicts() -> None:
         Agent(scripted.model(), tools={"name": "ebb", "description": "Ebb", "input_schema": SCHEMA}).run("hi")
 
 
+ANTHROPIC_ANSWER: dict[str, Any] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ([{"type": "text", "text": "ho"}], (Text("ho"),)),
+        (
+            [{"type": "text", "text": "ho"}, {"type": "tool_use", "id": "1", "name": "tide", "input": {}}],
+            (Text("ho"), ToolCall(id="1", name="tide")),
+        ),
+    ],
+)
+def test_a_whole_answer_of_anthropic_is_a_message(content: Any, expected: tuple[Any, ...]) -> None:
+    answer = anthropic.types.Message.model_validate({**ANTHROPIC_ANSWER, "content": content})
+    for given in (answer, answer.model_dump()):
+        messages = messages_from([{"role": "user", "content": "hi"}, given])
+        assert messages == (user("hi"), assistant(*expected))
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        ({"choices": []}, "pass its choices[0].message"),
+        ({"candidates": []}, "pass its candidates[0].content"),
+        ({"output": []}, "pass its output, which is a list"),
+        ({"message": {}}, "pass its message"),
+        ({"content": "hi"}, "put content into {'role': 'user', 'content': …}"),
+    ],
+)
+def test_another_whole_answer_is_refused_with_what_to_pass(answer: dict[str, Any], hint: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        messages_from([answer])
+    assert str(refused.value).endswith(f"got dict; {hint}")
+
+
 def test_an_object_that_is_not_json_is_refused() -> None:
     broken: Any = SimpleNamespace(model_dump=5)
     with pytest.raises(InvalidRequest, match="it must have JSON values, got SimpleNamespace"):

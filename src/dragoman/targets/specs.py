@@ -25,7 +25,8 @@ def as_spec(spec: object, /) -> str:
         if not isinstance(item, str) or not is_encodable(item):
             expected = "a str such as 'groq/llama, demo/any', or a list of these"
             got = f"{ascii(item)[:200]}, which is not valid Unicode" if isinstance(item, str) else type(item).__name__
-            raise SetupError(f"spec must be {expected}, got {got}", param="spec")
+            hint = "; call its methods, such as model.generate(prompt)" if hasattr(type(item), "agenerate") else ""
+            raise SetupError(f"spec must be {expected}, got {got}{hint}", param="spec")
     return ",".join(cast("Sequence[str]", items))
 
 

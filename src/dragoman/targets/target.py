@@ -124,6 +124,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The option `top_k` is supported."""
     sampling: bool = True
     """The options `temperature`, `top_p` and `top_k` are supported, and penalties, `logit_bias` and `logprobs`."""
+    sampling_with_reasoning: bool = True
+    """These options are also supported while the model thinks."""
     unsupported: tuple[RareOption, ...] = ()
     """Options of the wire that are not supported."""
     json_schema: bool = True

@@ -1,6 +1,6 @@
 """Messages, and the tools that a model may call."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -124,11 +124,14 @@ ToolChoice: TypeAlias = str
 
 _ROLES: tuple[str, ...] = get_args(Role)
 _PARTS: frozenset[type] = frozenset(get_args(Part))
+_LISTS = frozenset((list, tuple))
 _TEXT = Text("")
 _MESSAGE = Message("user")
 
 
-def _message(role: Role, parts: tuple[PartLike, ...]) -> Message:
+def _message(role: Role, parts: tuple[Any, ...]) -> Message:
+    if len(parts) == 1 and type(parts[0]) in _LISTS:
+        parts = (*parts[0],)
     try:
         made: Any = tuple([replace(_TEXT, text=part, extra={}) if type(part) is str else part for part in parts])
         return replace(_MESSAGE, role=role, parts=made, extra={})
@@ -138,7 +141,7 @@ def _message(role: Role, parts: tuple[PartLike, ...]) -> Message:
 
 
 @named_parameters
-def system(*parts: PartLike) -> Message:
+def system(*parts: PartLike | Sequence[PartLike]) -> Message:
     """A system message.
 
     >>> system("Be brief.").role
@@ -148,8 +151,8 @@ def system(*parts: PartLike) -> Message:
 
 
 @named_parameters
-def user(*parts: PartLike) -> Message:
-    """A user message from strings and parts.
+def user(*parts: PartLike | Sequence[PartLike]) -> Message:
+    """A user message from strings and parts, or from one list of them.
 
     >>> from dragoman import Image
     >>> user("What is this?", Image(url="https://example.org/a.png")).parts[1].url
@@ -159,7 +162,7 @@ def user(*parts: PartLike) -> Message:
 
 
 @named_parameters
-def assistant(*parts: PartLike) -> Message:
+def assistant(*parts: PartLike | Sequence[PartLike]) -> Message:
     """An assistant message from strings and parts.
 
     >>> assistant("hello").text
@@ -169,13 +172,16 @@ def assistant(*parts: PartLike) -> Message:
 
 
 @named_parameters
-def tool_results(*results: ToolResult) -> Message:
-    """A message with the results of tool calls.
+def tool_results(*results: ToolResult | Sequence[ToolResult]) -> Message:
+    """A message with the results of tool calls, or with one list of them.
 
     >>> tool_results(ToolResult(id="call_1", content="4.2 m")).role
     'tool'
     """
-    for result in results:
+    given: tuple[Any, ...] = results
+    if len(given) == 1 and type(given[0]) in _LISTS:
+        given = (*given[0],)
+    for result in given:
         if not isinstance(result, ToolResult):
             raise wrong_value("results", "ToolResult values", result)
-    return Message(role="tool", parts=results)
+    return Message(role="tool", parts=given)

@@ -65,16 +65,35 @@ def messages_from(
     items: list[Any] = [_plain("messages", item) for item in as_items("messages", given, _EXPECTED)]
     for index, item in enumerate(items):
         if not isinstance(item, Message) and not is_message_dict(item):
-            expected = "a dict with a role, or a Message"
-            raise wrong_value(f"messages[{index}]", expected, item, "put content into {'role': 'user', 'content': …}")
+            answer = next((part for name, part in _ANSWERS.items() if is_object(item) and name in item), None)
+            hint = f"pass its {answer}" if answer else "put content into {'role': 'user', 'content': …}"
+            raise wrong_value(f"messages[{index}]", "a dict with a role, or a Message", item, hint)
         if is_object(item):
             _check_names(item, f"messages[{index}]")
     form: str = wire or _form_of([item for item in items if is_object(item)])
     result: list[Message] = []
     for is_ours, group in groupby(items, lambda item: isinstance(item, Message)):
         run = list(group)
-        result += run if is_ours else _decode_messages(run, form)
+        result += run if is_ours else _decode_messages([*map(_without_facts, run)], form)
     return tuple(result)
+
+
+_ANSWERS = {
+    "choices": "choices[0].message",
+    "candidates": "candidates[0].content",
+    "output": "output, which is a list",
+    "message": "message",
+}
+"""By a field that whole answers of an SDK have: where they have their message."""
+
+
+def _without_facts(message: JsonObject) -> JsonObject:
+    """An answer of Anthropic is a message, too; its usage and other facts are not sent back."""
+    return {"role": message["role"], "content": message["content"]} if _is_answer(message) else message
+
+
+def _is_answer(message: JsonObject) -> bool:
+    return message.get("type") == "message" and {"role", "content", "model"} <= message.keys()
 
 
 def _check_names(message: JsonObject, where: str) -> None:
@@ -290,7 +309,9 @@ def _marks(message: JsonObject) -> Iterable[tuple[str, str]]:
     if _is_step(message):
         yield "google_interactions", f"type {message['type']!r}"
         return
-    if isinstance(message.get("type"), str):
+    if _is_answer(message):
+        yield "anthropic", "the fields of an answer"
+    elif isinstance(message.get("type"), str):
         yield "openai_responses", f"type {message['type']!r}"
     for key, form in _KEYS.items():
         if message.get(key) is not None:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, get_args
 
+from msgspec.structs import replace
+
 from dragoman.errors import InvalidRequest
 from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
@@ -123,6 +125,18 @@ def encode_rare_options(
         elif value not in _NEUTRAL.get(name, ()):
             notes.add("dropped", name, "not supported")
     return body
+
+
+def target_of_options(request: Request, target: Target, /) -> Target:
+    """The target without `sampling`, if the model is to think and takes no such options then.
+
+    >>> from dragoman import Registry
+    >>> target_of_options(Request(reasoning="low"), Registry(env={}).target("openai/gpt-5.1")).quirks.sampling
+    False
+    """
+    if target.quirks.sampling_with_reasoning or request.reasoning in (None, "none", 0):
+        return target
+    return replace(target, quirks=replace(target.quirks, sampling=False))
 
 
 def encode_tier(tier: str, tiers: Mapping[str, str], notes: NoticeCollector, /) -> str | None:

@@ -26,6 +26,7 @@ from dragoman.wires.common.options import (
     requested_reasoning,
     schema_name,
     schema_strict,
+    target_of_options,
     to_effort,
     tools_and_choice,
     why_not_strict,
@@ -113,6 +114,7 @@ def _with_valid_strict(tool: Tool | Opaque, target: Target, notes: NoticeCollect
 
 
 def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    target = target_of_options(request, target)
     quirks = target.quirks
     options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),

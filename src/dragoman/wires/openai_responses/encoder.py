@@ -28,6 +28,7 @@ from dragoman.wires.common.options import (
     requested_reasoning,
     schema_name,
     schema_strict,
+    target_of_options,
     to_effort,
     tools_and_choice,
     why_not_strict,
@@ -112,6 +113,7 @@ def _can_be_strict(tool: Tool, target: Target) -> bool:
 
 
 def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    target = target_of_options(request, target)
     quirks = target.quirks
     options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
