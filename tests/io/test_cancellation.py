@@ -29,12 +29,13 @@ from dragoman import (
     Timeouts,
 )
 from tests.support.clock import Moment, moment
-from tests.support.sockets import PATIENCE, STAGES, SilentServer, StoppedServer, stopped_server
+from tests.support.sockets import PATIENCE, STAGES, DeafServer, SilentServer, StoppedServer, stopped_server
 
 LIMIT = 0.05
 """Seconds between the end of a call and the end of its connection, as the server sees it."""
 SHORTS = (0.15, 1.0, 5.0)
 """Seconds of a time limit: the first that is enough to reach the stage counts. On a quiet machine each is."""
+PROMPT = "hi"
 STREAM_STAGE = "in the stream"
 BEFORE_THE_BODY = STAGES[:-2]
 
@@ -58,19 +59,19 @@ async def read(stream: AsyncStream) -> None:
 
 
 def agenerate(model: Model, **options: Any) -> Any:
-    return model.agenerate("hi", **options)
+    return model.agenerate(PROMPT, **options)
 
 
 def astream(model: Model, **options: Any) -> Any:
-    return read(model.astream("hi", **options))
+    return read(model.astream(PROMPT, **options))
 
 
 def generate(model: Model, **options: Any) -> object:
-    return model.generate("hi", **options)
+    return model.generate(PROMPT, **options)
 
 
 def stream(model: Model, **options: Any) -> object:
-    return list(model.stream("hi", **options))
+    return list(model.stream(PROMPT, **options))
 
 
 ASYNC_CALLS: dict[str, Callable[..., Any]] = {"plain": agenerate, "streamed": astream}
@@ -126,7 +127,7 @@ def anyio_scope(call: Callable[..., Any]) -> Stop:
 
 def aclose_from_another_task(_call: Callable[..., Any]) -> Stop:
     async def main(server: StoppedServer, model: Model) -> Moment:
-        stream = model.astream("hi")
+        stream = model.astream(PROMPT)
         task = asyncio.ensure_future(read(stream))
         await asyncio.to_thread(server.wait_until_reached)
         stopped_at = moment()
@@ -190,7 +191,7 @@ def close(_call: Callable[..., Any]) -> Stop:
 
 def close_from_another_thread(_call: Callable[..., Any]) -> Stop:
     def stop(server: StoppedServer, model: Model) -> Moment:
-        stream: Stream = model.stream("hi")
+        stream: Stream = model.stream(PROMPT)
         stopped: list[Moment] = []
 
         def close() -> None:
@@ -312,6 +313,35 @@ def test_stopping_a_call_closes_its_connection_at_once(stop: Stop, stage: str) -
     with stopped_server(stage) as server:
         stopped_at = stop(server, model_of(server))
         assert stopped_at.until(server.wait_until_left() - server.look_seconds) < LIMIT
+
+
+# While the request is sent ---------------------------------------------------------------------------------------------
+
+LONG = "long " * 4_000_000
+"""More than the systems of both sides buffer."""
+SENDING_ROWS = ("cancelled task", "asyncio.timeout", "anyio scope", "aclose from another task", "close from another thread",
+                "Ctrl-C", "Registry.close", "limit total", "limit first_event")  # fmt: skip
+
+
+def sending_cells() -> Iterator[Any]:
+    for name in SENDING_ROWS:
+        way, uses, calls, _ = ROWS[name]
+        for use in uses.split():
+            for kind in calls.split():
+                yield pytest.param(
+                    way((ASYNC_CALLS if use == "async" else BLOCKING_CALLS)[kind]), id=f"{name}-{use}-{kind}"
+                )
+
+
+@pytest.mark.parametrize("stop", list(sending_cells()))
+def test_stopping_a_call_that_is_being_sent_closes_its_connection_at_once(
+    stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.PROMPT", LONG)
+    monkeypatch.setattr(f"{__name__}.SHORTS", (1.0,))
+    with DeafServer() as server:
+        stopped_at = stop(server, model_of(server))
+        assert stopped_at.until(server.wait_until_left()) < LIMIT
 
 
 # With an httpx client of the user -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ class Moment(NamedTuple):
 
     def until(self, later: float, /) -> float:
         """Seconds until a later moment, without those in which a thread was ready and got no processor."""
-        return later - self.at - (_waited(self.processes) - self.waited)
+        return later - self.at - max(0.0, _waited(self.processes) - self.waited)  # it is less if a thread has ended
 
 
 def moment(*processes: int) -> Moment:

@@ -1,6 +1,7 @@
 """Servers that stop at a stage of a request, and note when their client leaves."""
 
 import contextlib
+import select
 import socket
 import threading
 import time
@@ -93,6 +94,51 @@ class SilentServer:
                     self._reached.release()
                     while connection.recv(65536):
                         continue
+                self._left.put(time.monotonic())
+
+
+class DeafServer:
+    """Accepts a connection and reads nothing, so that a long request cannot be sent. It sees only a reset."""
+
+    is_reached = False
+    look_seconds = 0.0
+
+    def __init__(self) -> None:
+        self._reached = threading.Semaphore(0)
+        self._left: SimpleQueue[float] = SimpleQueue()
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self.origin = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(PATIENCE)
+        self._listener.close()
+
+    def wait_until_reached(self) -> None:
+        assert self._reached.acquire(timeout=PATIENCE), "the client has not come"
+
+    def wait_until_left(self) -> float:
+        try:
+            return self._left.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError("the connection was not closed") from None
+
+    def _serve(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection:
+            assert connection.recv(1, socket.MSG_PEEK), "the request has not begun"
+            self.is_reached = True
+            self._reached.release()
+            poll = select.poll()
+            poll.register(connection, select.POLLHUP)
+            if poll.poll(1000 * PATIENCE):
                 self._left.put(time.monotonic())
 
 

@@ -191,13 +191,14 @@ def test_old_models_of_openai_take_a_tool_but_no_schema(model: str) -> None:
 
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
 def test_openai_takes_a_temperature_only_if_it_does_not_think(wire: str) -> None:
-    for model, reasoning, takes in (
+    cases: tuple[tuple[str, Any, bool], ...] = (
         ("gpt-5.1", None, True),
         ("gpt-5.1", "none", True),
         ("gpt-5.1", "low", False),
         ("gpt-5.2", 500, False),
         ("gpt-4o", "low", True),
-    ):
+    )
+    for model, reasoning, takes in cases:
         request = Request(messages=(user("hi"),), temperature=0.2, top_logprobs=2, reasoning=reasoning)
         to = KNOWN.target(f"{wire}/{model}")
         encoded = wires.get(to.wire).client.encode_request(request, to)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from dragoman.errors import DragomanError
 from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
 from dragoman.io.http1 import ResponseParser
-from dragoman.io.pool import Pool, is_readable
+from dragoman.io.pool import Pool, discard_unsent, is_readable
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -141,6 +141,8 @@ class AsyncConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close it now."""
         if self._transport is not None and not self._loop.is_closed():
+            if self._transport.get_write_buffer_size() > 0:
+                discard_unsent(self._transport.get_extra_info("socket"))
             self._transport.abort()
 
     def abort(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
 from dragoman.io.http1 import ResponseParser
-from dragoman.io.pool import is_readable
+from dragoman.io.pool import discard_unsent, is_readable
 from dragoman.io.stopper import Stopper
 
 if TYPE_CHECKING:
@@ -77,11 +77,16 @@ class BlockingConnection:
         """Send a request. A server that refuses a large body may answer and close before it has read all of it."""
         sock = self._sockets[0]
         sock.settimeout(_remaining(ends))
+        is_sent = False
         try:
             sock.sendall(data)
+            is_sent = True
         except (BrokenPipeError, ConnectionResetError):
             if not is_readable(sock):
                 raise
+        finally:
+            if not is_sent:
+                discard_unsent(sock)
 
     def receive(self, ends: float | None, /) -> None:
         """Wait for more of the response, until a moment; TimeoutError if nothing comes."""

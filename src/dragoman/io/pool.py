@@ -2,6 +2,8 @@
 
 import select
 import socket
+import struct
+import sys
 from collections import deque
 from typing import Generic, Protocol, TypeVar
 
@@ -94,6 +96,18 @@ def _close_old(idle: deque[C], now: float) -> None:
 
 
 _HAS_POLL = hasattr(select, "poll")
+
+
+def discard_unsent(sock: socket.socket, /) -> None:
+    """Let the close of a socket discard what the system has not sent yet. Else the server sees the end after it."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+    except OSError:  # it is closed
+        return
+
+
+_DISCARD = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+"""SO_LINGER with no time to send the rest: the connection is reset."""
 
 
 def is_readable(sock: socket.socket, /) -> bool:
