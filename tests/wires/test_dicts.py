@@ -337,8 +337,8 @@ ANTHROPIC_ANSWER: dict[str, Any] = {
     [
         ([{"type": "text", "text": "ho"}], (Text("ho"),)),
         (
-            [{"type": "text", "text": "ho"}, {"type": "tool_use", "id": "1", "name": "tide", "input": {}}],
-            (Text("ho"), ToolCall(id="1", name="tide")),
+            [{"type": "text", "text": "ho"}, {"type": "tool_use", "id": "1", "name": "tide", "input": {"a": 1}}],
+            (Text("ho"), ToolCall(id="1", name="tide", arguments={"a": 1})),
         ),
     ],
 )
