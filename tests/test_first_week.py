@@ -106,12 +106,6 @@ def test_a_model_in_place_of_a_spec_is_refused_with_what_to_write() -> None:
         dragoman.generate(model, "hi")
 
 
-def test_a_limit_below_zero_is_refused() -> None:
-    """-1 means no limit at some local servers, and is an error at others."""
-    with pytest.raises(InvalidRequest, match=r"^max_tokens must be .*, got -1$"):
-        dragoman.generate("demo/any", "hi", max_tokens=-1)
-
-
 def test_a_message_is_made_from_parts_or_from_one_list_of_them() -> None:
     assert user(["a", "b"]) == user("a", "b")
     assert user([{"type": "text", "text": "a"}]) == user("a")

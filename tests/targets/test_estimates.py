@@ -90,7 +90,7 @@ def test_an_n_of_the_request_is_counted() -> None:
     assert estimate_usage(Request(max_tokens=10, n=3)).output == 30
 
 
-@pytest.mark.parametrize("most", [None, 0])
+@pytest.mark.parametrize("most", [None, 0, -1])
 def test_an_open_answer_is_reserved_as_long_as_a_target_may_give(most: int | None) -> None:
     request = Request(max_tokens=most)
     assert estimate_usage(request, [HAIKU]).output == 8192

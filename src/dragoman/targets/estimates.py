@@ -78,7 +78,7 @@ def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int |
 
 def has_no_max_tokens(request: Request, /) -> bool:
     """Whether the request does not limit its answer. Some servers take 0 and less as "no limit"."""
-    return not request.max_tokens
+    return request.max_tokens is None or request.max_tokens <= 0
 
 
 def total_tokens(usage: Usage, /) -> int | None:

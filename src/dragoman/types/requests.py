@@ -151,7 +151,7 @@ _RANGES = (
     ("temperature", 0, _MOST),
     ("top_p", 0, 1),
     ("top_k", -1, _MOST),
-    ("max_tokens", 0, _MOST),
+    ("max_tokens", -1, _MOST),
     ("seed", 1 - 2**63, 2**63 - 1),
     ("frequency_penalty", -2, 2),
     ("presence_penalty", -2, 2),
