@@ -31,10 +31,12 @@ CODE := $(wildcard src tests examples benchmarks)
 # browsers leave the processor to the others. The groups that only compute are nice, so that the tests that measure time
 # get the processor at once. A group that fails does not stop the others. Coverage measures the pure layers, and only with
 # the direct tests of each: laws, properties (tests of hypothesis), fuzz tests and recordings repeat the same lines
-# thousands of times, and run without it.
+# thousands of times, and run without it, and so do the tests with the mark no_cover. Only the gateway needs schemathesis,
+# whose import takes longer than that of pytest.
 # The modules whose examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
 NICE     := nice -n 10
-UNIT     := $(BIN)/pytest -q -p no:cacheprovider
+PYTESTS  := $(BIN)/pytest -q -p no:cacheprovider
+UNIT     := $(PYTESTS) -p no:schemathesis
 EDGE     := $(wildcard $(patsubst %,tests/test_%.py,architecture deploy docs examples models public_api streaming walk))
 PURE     := tests/schema tests/media tests/targets tests/wires $(filter-out $(EDGE),$(wildcard tests/test_*.py)) \
             $(wildcard tests/tools/test_[dr]*.py)
@@ -97,10 +99,10 @@ recordings: $(VENV)/.dev
 	$(NICE) $(UNIT) $(RECORDED)
 
 gateway: $(VENV)/.dev
-	$(UNIT) $(GATEWAY)
+	$(PYTESTS) $(GATEWAY)
 
 gateway-parts: $(VENV)/.dev
-	$(UNIT) $(PARTS)
+	$(PYTESTS) $(PARTS)
 
 browser: $(VENV)/.dev
 	$(UNIT) $(BROWSER)

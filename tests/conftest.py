@@ -1,17 +1,19 @@
-"""Hypothesis profiles: `steady` (the default) tries the same examples on every run, `quick` fewer, `explore` new ones."""
+"""Hypothesis profiles: `steady` (the default) tries the same examples on every run, `quick` fewer, `explore` many new ones."""
 
 import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import certifi
 import pytest
+from coverage import Coverage
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "steady",
+    max_examples=50,
     derandomize=True,
     deadline=None,
     database=None,
@@ -26,11 +28,30 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
+class MeasuredCalls:
+    """Measures coverage while a test runs, and not while pytest prepares it: Python is slower as long as it is measured."""
+
+    def __init__(self, coverage: Coverage) -> None:
+        self.coverage = coverage
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        if item.get_closest_marker("no_cover") is None:
+            self.coverage.start()
+        try:
+            return (yield)
+        finally:
+            self.coverage.stop()  # pytest-cov starts it after a test with the mark, too
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Make the garbage collector leave out what lives to the end, modules and tests, and run less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    if (coverage := Coverage.current()) is not None:
+        coverage.stop()
+        session.config.pluginmanager.register(MeasuredCalls(coverage))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -51,6 +51,7 @@ def values(hint: Any, text: str, size: int = 1) -> list[Any]:
     return [value for value in partial_values if value is not NO_VALUE]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_only_grow_and_break_no_constraint(kind: str, size: int) -> None:
@@ -161,6 +162,7 @@ def test_iterating_again_gives_the_value() -> None:
     assert (list(stream)[-1], list(stream)) == (3, [3])
 
 
+@pytest.mark.no_cover
 def test_the_work_is_linear_in_the_length_of_the_stream() -> None:
     def work(items: int) -> int:
         """How many functions are called, ours and C's."""
@@ -181,6 +183,7 @@ def test_the_work_is_linear_in_the_length_of_the_stream() -> None:
     assert work(320) < 8 * work(40) * 1.5
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("hint", [str, list[str]])
 def test_what_is_shown_is_linear_in_the_length_of_the_stream(hint: Any) -> None:
     def total_size(length: int) -> int:

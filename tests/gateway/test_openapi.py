@@ -20,7 +20,7 @@ UNSAYABLE = [CHECKS.positive_data_acceptance]
 
 
 @SCHEMA.parametrize()  # type: ignore[untyped-decorator]  # schemathesis gives it no type
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None, suppress_health_check=SLOW)
 def test_the_document_holds(case: Any) -> None:
     body = case.body
     if is_object(body) and case.meta.generation.mode.value == "positive":

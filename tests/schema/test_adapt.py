@@ -820,7 +820,7 @@ def rooted(root: JsonObject, a: Any, b: Any, old: Any) -> JsonObject:
 
 
 SCHEMAS = st.builds(rooted, nodes(SUBSCHEMAS), SUBSCHEMAS, SUBSCHEMAS, SUBSCHEMAS)
-law = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+law = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def used_keywords(schema: object) -> set[str]:

@@ -104,6 +104,7 @@ def test_the_error_says_that_a_text_is_not_json() -> None:
     assert caught.value.text == "seven"
 
 
+@pytest.mark.no_cover
 def test_nesting_without_end_is_no_json() -> None:
     with pytest.raises(OutputError, match="not JSON"):
         OutputType(int).read("[" * 100_000)
@@ -157,6 +158,7 @@ def test_of_several_values_one_that_matches_is_taken() -> None:
     assert caught.value.text == '{"type": 1} and {"tool": 2}'
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("text", ["{" * 200_000, '{"' + '\\"' * 200_000, "{}" * 50_000 + "x", ", " * 200_000])
 def test_a_long_answer_is_searched_in_bounded_time(text: str) -> None:
     began = time.process_time()

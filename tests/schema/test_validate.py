@@ -81,6 +81,7 @@ def doubled(levels: int) -> JsonObject:
     return {**reached, "$defs": {**schemas, f"d{levels}": {}}}
 
 
+@pytest.mark.no_cover
 def test_a_schema_that_compiles_too_long_is_not_compiled() -> None:
     with pytest.raises(InvalidRequest, match="unevaluatedProperties and unevaluatedItems must look at"):
         validate(1, doubled(40))

@@ -113,7 +113,7 @@ SEGMENTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_
 WORDS = st.from_regex(r"[A-Za-z0-9+/=_-]{1,40}", fullmatch=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     segments=st.lists(SEGMENTS, max_size=4),
     query=st.lists(st.tuples(SEGMENTS, SEGMENTS), max_size=3),

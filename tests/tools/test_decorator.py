@@ -207,6 +207,13 @@ def test_a_plain_method_can_be_used_too() -> None:
     assert handler_of(made).bind({"unit": "m"}, Context(call=CALL))() == "400 m"
 
 
+def test_an_option_of_another_type_is_refused_when_defined() -> None:
+    options: Any = {"name": 3}
+    with pytest.raises(InvalidTool, match="name must be a str or None, got 3") as caught:
+        tool(**options)
+    assert caught.value.param == "name"
+
+
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "x" * 65, "é"])
 def test_a_bad_name_is_refused_when_defined(name: str) -> None:
     with pytest.raises(InvalidTool, match="a tool name must have 1 to 64 characters"):

@@ -296,7 +296,7 @@ def test_ctrl_c_leaves_whole_rows_and_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
-    source = write_rows(tmp_path / "in.jsonl", [{"id": n, "prompt": f"{n}? " + "x" * 8000} for n in range(5000)])
+    source = write_rows(tmp_path / "in.jsonl", [{"id": n, "prompt": f"{n}? " + "x" * 20_000} for n in range(2000)])
     words = [*COMMAND, "batch", str(source), str(tmp_path / "out.jsonl"), "-m", "demo/any", "-q"]
     # What a process held before it became another one counts as its own: so it is started by a small one.
     script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"

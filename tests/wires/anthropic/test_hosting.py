@@ -147,6 +147,7 @@ def test_a_stream_is_read_however_it_is_cut(size: int) -> None:
     assert (response.text, response.tool_calls, response.usage) == ("It is high.", (CALL,), ANSWER.usage)
 
 
+@pytest.mark.no_cover
 def test_every_cut_raises() -> None:
     data = stream()
     for end in range(len(data)):

@@ -191,6 +191,7 @@ def test_an_array_that_is_cut_is_truncated(data: bytes) -> None:
 # Limits ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("decoder", "endless"),
     [
@@ -220,6 +221,7 @@ def test_what_never_ends_is_too_large_in_bounded_memory(decoder: Callable[..., F
     assert most < 3 * limit
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("decoder", "data"),
     [

@@ -115,6 +115,7 @@ def test_only_a_lone_end_makes_a_difference(text: str) -> None:
         assert split(text, may_be_open=True) == split(text)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("may_be_open", [True, False])
 def test_a_long_text_takes_linear_time(may_be_open: bool) -> None:  # noqa: FBT001
     def seconds(count: int) -> float:
