@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import ssl
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -60,8 +62,14 @@ def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
     file = tmp_path_factory.mktemp("certificates") / "one.pem"
     file.write_text(first + end, encoding="utf-8")
+
+    def trust_one(**_: bool) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(file))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certifi, "where", lambda: str(file))
+        if "httpx2" in sys.modules:  # the client of the official packages reads those of the system instead
+            patch.setattr("httpcore2.default_ssl_context", trust_one)
         for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
             patch.delenv(name, raising=False)
         yield
