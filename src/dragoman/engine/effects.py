@@ -48,6 +48,7 @@ LATE_BODY = "no complete answer in time"
 """The end of the message of a ReadTimeout if the head of the answer to a `Send` came in time, and its body did not."""
 
 
+@final
 class Send(msgspec.Struct, frozen=True):
     """Send a request and read the whole answer. The result is an `HttpResponse`."""
 
@@ -161,6 +162,7 @@ class Compute(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
+@final
 class Observe(msgspec.Struct, frozen=True):
     """Pass a value to the observers. Their exceptions are ignored."""
 
@@ -219,7 +221,6 @@ IoEffect: TypeAlias = (
     Random
     | Sleep
     | Sign
-    | Send
     | Open
     | Read
     | Fetch
@@ -228,11 +229,11 @@ IoEffect: TypeAlias = (
     | Remember
     | Claim
     | Compute
-    | Observe
     | StartJobs
     | NextResult
 )
-Effect: TypeAlias = Now | Emit | IoEffect
+Effect: TypeAlias = Now | Emit | Send | Observe | IoEffect
+"""The first four are in almost every plan, so the driver looks for them first."""
 Plan: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -165,29 +165,27 @@ def _is_short(request: Request, targets: Sequence[Target], options: ChainOptions
 class Chain:
     """One call of a chain: the targets that are left, its attempts so far and its deadline."""
 
+    current_target: str | None = None
+    """The target of the attempt that is running, for callers that abandon the plan."""
+    _candidates: list[_Candidate]
+    """The targets that are left, without the one that is being tried."""
+    _deadline: float | None = None
+    _interrupted: tuple[str, Interrupted] | None = None
+    _loads: Loads | None = None
+    """How busy the targets are; None if there is nothing to choose or to limit."""
+    _tokens: int = 0
+    """Tokens of the request, if a limit counts them."""
+    _limit_wait: float | None = None
+    """Seconds until the first target that is at its limit may have room again."""
+
     def __init__(
         self, request: Request, health: Health, options: ChainOptions, /, *, adapt: AdaptRequest | None = None
     ) -> None:
         """`adapt` makes the request for each target."""
-        self.current_target: str | None = None
-        """The target of the attempt that is running, for callers that abandon the plan."""
         self._request = request
         self._health = health
         self._options = options
         self._adapt = adapt
-        self._candidates: list[_Candidate] = []
-        """The targets that are left, without the one that is being tried."""
-        self._attempts: list[Attempt] = []
-        self._errors: list[DragomanError] = []
-        self._deadline: float | None = None
-        self._interrupted: tuple[str, Interrupted] | None = None
-        self._media_cache = MediaCache()
-        self._loads: Loads | None = None
-        """How busy the targets are; None if there is nothing to choose or to limit."""
-        self._tokens = 0
-        """Tokens of the request, if a limit counts them."""
-        self._limit_wait: float | None = None
-        """Seconds until the first target that is at its limit may have room again."""
 
     def start(self, targets: Sequence[Target], /) -> Plan[Response]:
         """As `run`, by the short way if the call is a plain one."""
@@ -211,6 +209,9 @@ class Chain:
         A call that began at an earlier moment may have tried the first target: `failure` is the error of that attempt.
         """
         now: float = (yield Now()) if began is None else began
+        self._attempts: list[Attempt] = []
+        self._errors: list[DragomanError] = []
+        self._media_cache = MediaCache()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
         if len(targets) > 1 or (targets and targets[0].deployment_limits is not None):

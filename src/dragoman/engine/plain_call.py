@@ -97,7 +97,7 @@ def plain_call(
         return unchecked(
             response,
             target=name,
-            notices=tuple(dict.fromkeys(http.notices + response.notices)),
+            notices=tuple(dict.fromkeys(notices)) if (notices := http.notices + response.notices) else (),
             attempts=(attempt,),
             request_id=request_id,
             rate_limits=rate_limits,

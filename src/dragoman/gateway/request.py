@@ -45,6 +45,7 @@ from dragoman.schema.limits import check_size
 from dragoman.targets.target import Target
 from dragoman.types import Finish, JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, Usage, dump
 from dragoman.wires.base import CompactionHooks, Wire
+from dragoman.wires.common.client import has_answers, is_text_only
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON, notice_text
 from dragoman.wires.common.server_endpoints import (
@@ -204,9 +205,9 @@ class RequestContext:
             request, self._stores_chat = chat, True
             self.response_id = wire.stored_chats.PREFIX + secrets.token_hex(24)
         self.request = request
-        if any(isinstance(part, Opaque | ToolResult) for message in request.messages for part in message.parts):
+        if not is_text_only(request) and _may_have_files(request):
             self._files = await self._load_files(request)
-        if any(message.role == "assistant" for message in request.messages):
+        if has_answers(request):
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         is_listed = self._stored.item_list is not None
         is_kept = self._stored.store or self.recent is not None
@@ -321,7 +322,8 @@ class RequestContext:
     def _chain_plan(self, request: Request) -> Plan[Response]:
         if self._files:
             request = insert_files(request, self._files)
-        compaction = self._compaction()
+        wire = cast("Wire", self.wire)
+        compaction = None if wire.compaction is None else self._compaction(wire.compaction)
         if compaction is not None:
             request = compaction.summary_request(request)
         adapt = None if self._tags is None else self._tags.for_target
@@ -339,13 +341,13 @@ class RequestContext:
             self.record.cache = entry
         return entry
 
-    def _compaction(self) -> CompactionHooks | None:
+    def _compaction(self, compaction: CompactionHooks) -> CompactionHooks | None:
         """How to compact the conversation, if the request asks for it and not every target can do it itself."""
-        wire = cast("Wire", self.wire)
-        if wire.compaction is None or not wire.compaction.is_requested(self.request):
+        if not compaction.is_requested(self.request):
             return None
-        is_native = all(target.wire == wire.name and target.capabilities.compaction for target in self.choice.targets)
-        return None if is_native else wire.compaction
+        name = cast("Wire", self.wire).name
+        is_native = all(target.wire == name and target.capabilities.compaction for target in self.choice.targets)
+        return None if is_native else compaction
 
     async def _load_files(self, request: Request) -> dict[str, FileContent]:
         limit = self.runtime.config.gateway.max_body
@@ -492,7 +494,13 @@ class RequestContext:
         return await self.runtime.accounting.quotas.limit_headers(self.key)
 
 
+def _may_have_files(request: Request) -> bool:
+    return any(isinstance(part, Opaque | ToolResult) for message in request.messages for part in message.parts)
+
+
 def _check_schemas(request: Request) -> None:
+    if request.schema is None and not request.tools:
+        return
     for schema in (request.schema, *(tool.parameters for tool in request.tools if isinstance(tool, Tool))):
         if schema is not None:
             check_size(schema)
@@ -562,7 +570,10 @@ def _compacted(plan: Plan[Response], compaction: CompactionHooks) -> Plan[Respon
 
 def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
-    if not any(target.quirks.caching == "contents" for target in targets) or not has_points(request):
+    for target in targets:
+        if target.quirks.caching == "contents" and has_points(request):
+            break
+    else:
         return targets
     return tuple(
         replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target

@@ -82,6 +82,12 @@ class Driver:
         self.limits = limits
         self.observers = list(observers)
 
+    def observe(self, what: object, /) -> None:
+        """Log a value, and pass it to the observers."""
+        log_observation(what)
+        if self.observers:
+            notify(self.observers, what)
+
     def run(self, plan: Plan[T], /) -> T:
         """The result of a plan; its events are dropped."""
         execution = _Execution(self, plan)
@@ -139,17 +145,10 @@ class Driver:
             await execution.aend()
 
     def perform(self, effect: IoEffect, resources: "_Resources") -> Any:
-        """Perform an effect."""
+        """Perform an effect; `_Execution` performs the most frequent ones itself."""
         match effect:
             case Read():
                 return effect.exchange.handle.read(effect.timeout)
-            case Send():
-                if resources.handle is not None:
-                    resources.close()
-                return self.transport.send(effect if resources.stopper is None else resources.stoppable(effect))
-            case Observe():
-                log_observation(effect.what)
-                return notify(self.observers, effect.what) if self.observers else None
             case Open():
                 resources.close()
                 return resources.keep(self.transport.open(resources.stoppable(effect)))
@@ -181,17 +180,10 @@ class Driver:
                 assert_never(effect)
 
     async def aperform(self, effect: IoEffect, resources: "_Resources") -> Any:
-        """Perform an effect."""
+        """Perform an effect; `_Execution` performs the most frequent ones itself."""
         match effect:
             case Read():
                 return await effect.exchange.handle.aread(effect.timeout)
-            case Send():
-                if resources.handle is not None:
-                    await resources.aclose()
-                return await self.transport.asend(effect)
-            case Observe():
-                log_observation(effect.what)
-                return notify(self.observers, effect.what) if self.observers else None
             case Open():
                 await resources.aclose()
                 return resources.keep(await self.transport.aopen(effect))
@@ -332,7 +324,16 @@ class _Execution(_Resources, Generic[T]):
             if type(effect) is Emit:
                 return effect
             try:
-                answer = time.monotonic() if type(effect) is Now else self._driver.perform(effect, self)
+                if type(effect) is Now:
+                    answer = time.monotonic()
+                elif type(effect) is Send:
+                    if self.handle is not None:
+                        self.close()
+                    answer = self._driver.transport.send(effect if self.stopper is None else self.stoppable(effect))
+                elif type(effect) is Observe:
+                    self._driver.observe(effect.what)
+                else:
+                    answer = self._driver.perform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
             if self.stopper is not None and self.stopper.is_stopped:
@@ -354,6 +355,12 @@ class _Execution(_Resources, Generic[T]):
             try:
                 if type(effect) is Now:
                     answer = time.monotonic()
+                elif type(effect) is Send:
+                    if self.handle is not None:
+                        await self.aclose()
+                    answer = await self._driver.transport.asend(effect)
+                elif type(effect) is Observe:
+                    self._driver.observe(effect.what)
                 else:
                     answer = await self._driver.aperform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means

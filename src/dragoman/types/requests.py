@@ -145,13 +145,13 @@ _KNOWN_TYPES: dict[tuple[type, ...], bool] = {}
 _MAX_KNOWN_TYPES = 1024
 MAX_CHOICES = 128
 """The largest `n`, and the most answers that are read from one response."""
-_MOST = 2**53
+MOST = 2**53
 """The largest int that every JSON reader reads exactly."""
 _RANGES = (
-    ("temperature", 0, _MOST),
+    ("temperature", 0, MOST),
     ("top_p", 0, 1),
-    ("top_k", -1, _MOST),
-    ("max_tokens", -1, _MOST),
+    ("top_k", -1, MOST),
+    ("max_tokens", -1, MOST),
     ("seed", 1 - 2**63, 2**63 - 1),
     ("frequency_penalty", -2, 2),
     ("presence_penalty", -2, 2),
@@ -258,8 +258,8 @@ def _check_values(request: Request) -> None:
         value = getattr(request, name)
         # A comparison with NaN is false.
         if value is not None and not low <= value <= high:
-            expected = f"between {low} and {high}" if high < _MOST else f"a finite number >= {low}"
-            raise wrong_value(name, expected if low > -_MOST else "an int of 64 bits", value)
+            expected = f"between {low} and {high}" if high < MOST else f"a finite number >= {low}"
+            raise wrong_value(name, expected if low > -MOST else "an int of 64 bits", value)
     if request.verbosity is not None:
         check_choice("verbosity", request.verbosity, get_args(Verbosity))
     if request.logit_bias:
@@ -283,7 +283,7 @@ def check_reasoning(value: object, /) -> None:
     """Refuse a value that is neither an effort nor a number of tokens."""
     if isinstance(value, str) and value in _EFFORTS:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
         raise wrong_value("reasoning", f"one of {', '.join(_EFFORTS)}, or a number of tokens", value)
 
 

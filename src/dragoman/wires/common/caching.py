@@ -151,7 +151,7 @@ def has_marks(request: Request, /) -> bool:
             elif part.extra and read_mark(part.extra) is not None:
                 return True
     texts = () if request.system is None or isinstance(request.system, str) else request.system
-    return any(
+    return bool(texts or request.tools) and any(
         (_is_point(item) if isinstance(item, Opaque) else read_mark(item.extra) is not None)
         for item in (*texts, *request.tools)
     )

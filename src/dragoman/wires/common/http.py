@@ -5,11 +5,15 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject
+from dragoman.types.base import unchecked
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 
 GROWING = ("messages", "input", "contents")
 """The lists that grow with a conversation. Each is the last member of its body, so that the rest stays in its place."""
+
+
+_POST = HttpRequest(method="POST", path="")
 
 
 def post_request(
@@ -28,8 +32,8 @@ def post_request(
     for name in GROWING:
         if name in body:
             body[name] = body.pop(name)
-    return HttpRequest(
-        method="POST",
+    return unchecked(
+        _POST,
         origin=origin,
         path=prefix + path,
         headers={**headers, **target.json_headers},

@@ -6,7 +6,6 @@ verbatim (see `wires.common.extra`); `_is_covered` decides that.
 """
 
 from collections import defaultdict, deque
-from itertools import takewhile
 from math import inf
 from typing import Any, get_args
 from urllib.parse import unquote
@@ -38,8 +37,9 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.base import unchecked
 from dragoman.types.quick import new_message, new_result, new_text
-from dragoman.types.requests import MAX_CHOICES
+from dragoman.types.requests import MAX_CHOICES, MOST
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
@@ -227,21 +227,32 @@ def decode_plain(body: bytes) -> tuple[str, Request] | None:
         plain = _PLAIN.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if not (is_within(plain.temperature, 2) and is_within(plain.top_p, 1)):
+    most = plain.max_tokens
+    if not (is_within(plain.temperature, 2) and is_within(plain.top_p, 1) and (most is None or -1 <= most <= MOST)):
         return None
-    messages = plain.messages
-    system = [*takewhile(lambda message: message.role == "system", messages)]
-    turns = messages[len(system) :]
-    return plain.model, Request(
-        messages=tuple([new_message(role=turn.role, parts=(new_text(text=turn.content),)) for turn in turns]),
-        system=as_system([new_text(text=message.content) for message in system]),
+    system: list[Text] = []
+    turns: list[Message] = []
+    for message in plain.messages:
+        text = new_text(message.content)
+        if turns or message.role != "system":
+            turns.append(new_message(message.role, (text,)))
+        else:
+            system.append(text)
+    # Everything was checked above or by the decoder, and `Request` would check it again.
+    return plain.model, unchecked(
+        _REQUEST,
+        messages=tuple(turns),
+        system=as_system(system),
         temperature=plain.temperature,
         top_p=plain.top_p,
-        max_tokens=plain.max_tokens,
+        max_tokens=most,
         stream=plain.stream,
+        metadata={},
+        extra={},
     )
 
 
+_REQUEST = Request()
 _PLAIN = msgspec.json.Decoder(ChatPlainRequest)
 
 
