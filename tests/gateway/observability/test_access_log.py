@@ -73,14 +73,15 @@ def test_lines_of_a_moment_are_written_together() -> None:
 
     async def work() -> None:
         gathered = LogBuffer(written.append)
-        gathered.add("one\n")
-        gathered.add("two\n")
+        for id in ("req_1", "req_2"):
+            gathered.add(UsageRow(id=id, started_at=0.0, model="fast", outcome="served"))
         assert written == []
         gathered.flush()
         gathered.flush()
 
     asyncio.run(work())
-    assert written == ["one\ntwo\n"]
+    (lines,) = written
+    assert [json.loads(line)["request_id"] for line in lines.splitlines()] == ["req_1", "req_2"]
 
 
 def test_no_line_waits_when_the_books_are_closed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.engine.health import Health, TargetHealth
 from dragoman.gateway.accounting.accounting import Accounting
-from dragoman.gateway.observability.metrics import MAX_VALUES, Metrics
+from dragoman.gateway.observability.metrics import MAX_VALUES, MAX_WAITING, Metrics
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store, open_store
@@ -175,3 +175,15 @@ def test_the_time_per_token_is_measured() -> None:
     metrics.request_ended(row(stream=True, duration=1.1, time_to_first_token=0.1, output=11))
     found = samples(metrics)
     assert found[named("dragoman_time_per_output_token_seconds_sum", target="a/x")] == pytest.approx(0.1)
+
+
+def test_requests_that_wait_are_counted_when_somebody_looks_or_when_there_are_many() -> None:
+    metrics = Metrics()
+    for _ in range(MAX_WAITING + 5):
+        metrics.request_started()
+        metrics.record_attempt(Attempt(target="a/x", outcome="served"))
+        metrics.request_ended(row(), was_started=True)
+    total = MAX_WAITING + 5
+    assert metrics.in_flight == 0
+    assert f'dragoman_attempts_total{{target="a/x",outcome="served"}} {total}'.encode() in metrics.text()
+    assert f" {total}\n".encode() in metrics.text().partition(b"dragoman_requests_total{")[2]

@@ -7,7 +7,7 @@ are written together. If the store is down, rows stay pending and are written la
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import islice
 
@@ -142,23 +142,22 @@ class RecentRequests:
     """The last requests of this process."""
 
     def __init__(self) -> None:
-        self._requests: OrderedDict[str, tuple[UsageRow, Sequence[Attempt]]] = OrderedDict()
+        self._requests: deque[tuple[UsageRow, Sequence[Attempt]]] = deque(maxlen=MAX_RECENT)
 
     def add(self, row: UsageRow, attempts: Sequence[Attempt], /) -> None:
         """Add a request that has ended."""
-        self._requests[row.id] = row, attempts
-        if len(self._requests) > MAX_RECENT:
-            self._requests.popitem(last=False)
+        self._requests.append((row, attempts))
 
     def rows(self) -> tuple[UsageRow, ...]:
         """All rows, newest first."""
-        return tuple(row for row, _ in reversed(self._requests.values()))
+        return tuple(row for row, _ in reversed(self._requests))
 
     def attempts(self, id: str, /) -> tuple[AttemptRecord, ...]:
         """The attempts of a request; empty if this process does not know it."""
-        if id not in self._requests:
+        found = next((request for request in reversed(self._requests) if request[0].id == id), None)
+        if found is None:
             return ()
-        row, attempts = self._requests[id]
+        row, attempts = found
         records = tuple(_record(attempt) for attempt in attempts)
         # The attempt that answers a stream is reported after its last event, when the request has already ended.
         if row.target is None or any(each.target == row.target and each.outcome != "skipped" for each in records):

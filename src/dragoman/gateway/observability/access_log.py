@@ -74,37 +74,46 @@ class AccessLog:
     """Writes one line per request."""
 
     def __init__(self, write: WriteLine | None = None, /) -> None:
+        """`write` gets each line at once; without it, lines are collected for stderr."""
         self._buffer = LogBuffer(_to_stderr)
-        self._write = write or self._buffer.add
+        self._write = write
 
     def write_request(self, row: UsageRow, /) -> None:
         """Write the line of a request that has ended."""
-        level = "info" if row.outcome == "served" else "warning"
-        line = LogLine(
-            _timestamp(row.started_at + (row.duration or 0.0)),
-            level,
-            "request",
-            row.id,
-            _redact_model(row.model)[:MAX_MESSAGE],
-            row.stream,
-            row.outcome,
-            row.attempts,
-            row.key,
-            row.dialect,
-            row.target,
-            row.status,
-            row.input,
-            row.output,
-            None if row.duration is None else round(row.duration, 6),
-            None if row.time_to_first_token is None else round(row.time_to_first_token, 6),
-            row.estimated,
-            row.losses,
-        )
-        self._write(f"{_encode(line).decode()}\n")
+        if self._write is None:
+            self._buffer.add(row)
+        else:
+            self._write(request_line(row))
 
     def flush(self) -> None:
         """Write the collected lines."""
         self._buffer.flush()
+
+
+def request_line(row: UsageRow, /) -> str:
+    """The line of a request that has ended."""
+    level = "info" if row.outcome == "served" else "warning"
+    line = LogLine(
+        _timestamp(row.started_at + (row.duration or 0.0)),
+        level,
+        "request",
+        row.id,
+        _redact_model(row.model)[:MAX_MESSAGE],
+        row.stream,
+        row.outcome,
+        row.attempts,
+        row.key,
+        row.dialect,
+        row.target,
+        row.status,
+        row.input,
+        row.output,
+        None if row.duration is None else round(row.duration, 6),
+        None if row.time_to_first_token is None else round(row.time_to_first_token, 6),
+        row.estimated,
+        row.losses,
+    )
+    return f"{_encode(line).decode()}\n"
 
 
 _encode = msgspec.json.Encoder().encode
@@ -121,19 +130,19 @@ def _second(seconds: int) -> str:
 
 
 class LogBuffer:
-    """Collects lines and writes them together, because a write per line would cost more than the line itself.
+    """Collects requests, and writes their lines together: a write per line would cost more than the line itself.
 
     Without a running event loop, each line is written at once.
     """
 
     def __init__(self, write: WriteLine, /) -> None:
         self._write = write
-        self._lines: list[str] = []
+        self._rows: list[UsageRow] = []
 
-    def add(self, line: str, /) -> None:
+    def add(self, row: UsageRow, /) -> None:
         """Write a line after at most `FLUSH_DELAY` seconds."""
-        self._lines.append(line)
-        if len(self._lines) == 1:
+        self._rows.append(row)
+        if len(self._rows) == 1:
             try:
                 asyncio.get_running_loop().call_later(FLUSH_DELAY, self.flush)
             except RuntimeError:
@@ -141,9 +150,9 @@ class LogBuffer:
 
     def flush(self) -> None:
         """Write the collected lines."""
-        lines, self._lines = self._lines, []
-        if lines:
-            self._write("".join(lines))
+        rows, self._rows = self._rows, []
+        if rows:
+            self._write("".join(map(request_line, rows)))
 
 
 def configure_logging(level: int = logging.INFO, /) -> None:

