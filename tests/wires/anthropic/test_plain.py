@@ -1,4 +1,4 @@
-"""Plain answers take a short way, with the same result as the long one."""
+"""Plain requests and answers take a short way, with the same result as the long one."""
 
 import json
 from typing import Any
@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.errors import DragomanError
 from dragoman.events import fold
+from dragoman.http import HttpRequest
 from dragoman.targets.providers import PROVIDERS
-from dragoman.types import Request, Response, user
-from dragoman.wires.anthropic import plain
+from dragoman.targets.target import Capabilities, Target
+from dragoman.types import Citation, Message, Request, Response, Text, Thinking, assistant, system, user
+from dragoman.wires.anthropic import encoder, plain
 from dragoman.wires.anthropic.plain import decode_plain
 
 CLIENT = wires.get("anthropic").client
@@ -93,3 +96,93 @@ def test_a_plain_body_takes_the_short_way_and_others_do_not(monkeypatch: pytest.
         assert decode_plain(body, None, None) is None
     monkeypatch.setattr(plain, "MAX_RESPONSE", 2)
     assert decode_plain(json.dumps(PLAIN).encode(), None, None) is None
+
+
+# Requests -------------------------------------------------------------------------------------------------------------
+
+TURNS: list[Message] = [
+    user("?"),
+    user(""),
+    user(" "),
+    user("a", "b"),
+    user(Text(text="?", extra={"anthropic": {"cache_control": {"type": "ephemeral"}}})),
+    assistant("Hi."),
+    assistant("Hi. "),
+    assistant(Thinking(text="Hm."), "Hi."),
+    assistant(Text(text="Hi.", citations=(Citation(url="https://x"),))),
+    Message(role="assistant", parts=(Text(text="Hi."),), extra={"anthropic": {"a": 1}}),
+    system("Be brief."),
+]
+OPTIONS: dict[str, list[Any]] = {
+    "system": [None, "", " ", "Be brief.", (Text(text="Be brief."), Text(text="Be kind."))],
+    "temperature": [None, 0, 0.2, 1.0, 1.5],
+    "top_p": [None, 0.5],
+    "top_k": [None, 3],
+    "max_tokens": [None, 1, 500, 10_000_000],
+    "stop": [(), ("end",)],
+    "stream": [False, True],
+    "reasoning": [None, "none", "high"],
+    "user": [None, "u1"],
+    "seed": [None, 1],
+    "strict": [False, True],
+}
+CLAUDE = PROVIDERS["anthropic"].target("claude-x")
+TARGETS: dict[str, Target] = {
+    "usual": CLAUDE,
+    "a limit": replace(CLAUDE, capabilities=Capabilities(max_output=100)),
+    "no sampling": replace(CLAUDE, quirks=replace(CLAUDE.quirks, sampling=False)),
+    "a version without sampling": replace(CLAUDE, quirks=replace(CLAUDE.quirks, api_version="2026-10-21")),
+    "one of two": replace(CLAUDE, quirks=replace(CLAUDE.quirks, temperature_excludes_top_p=True)),
+    "system turns": replace(CLAUDE, quirks=replace(CLAUDE.quirks, system_turns=True)),
+}
+
+
+def encoded(request: Request, target: Target) -> HttpRequest | str:
+    try:
+        return CLIENT.encode_request(request, target)
+    except DragomanError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@given(
+    st.lists(st.sampled_from(TURNS[:1] + TURNS[5:6]) | st.sampled_from(TURNS), max_size=4),
+    one_changed(OPTIONS),
+    st.sampled_from(sorted(TARGETS)),
+)
+def test_both_ways_to_write_a_request_are_the_same(turns: list[Message], options: dict[str, Any], target: str) -> None:
+    request = Request(messages=tuple(turns), **options)
+    short = encoded(request, TARGETS[target])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "_NO_OPTIONS", None)
+        long = encoded(request, TARGETS[target])
+    assert short == long
+    assert isinstance(short, str) or isinstance(long, str) or [*json.loads(short.body)] == [*json.loads(long.body)]
+
+
+@pytest.mark.parametrize("options", [{"temperature": 1.5}, {"temperature": 0.5, "top_p": 0.5}, {"max_tokens": 500}])
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_both_ways_are_the_same_at_the_limits_of_a_target(options: dict[str, Any], target: str) -> None:
+    request = Request(messages=(user("?"),), **options)
+    short = encoded(request, TARGETS[target])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "_NO_OPTIONS", None)
+        assert encoded(request, TARGETS[target]) == short
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("before", [(), (user("?"),), (user("?"), assistant("Hi."))])
+def test_both_ways_are_the_same_for_every_turn(before: tuple[Message, ...], turn: Message) -> None:
+    request = Request(messages=(*before, turn))
+    short = encoded(request, CLAUDE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "_NO_OPTIONS", None)
+        assert encoded(request, CLAUDE) == short
+
+
+def test_a_plain_request_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(encoder, "prepare_history")
+    talk = (user("?"), assistant("Hi."), user("And?"))
+    http = CLIENT.encode_request(
+        Request(messages=talk, system="Be brief.", temperature=0.5, top_p=0.5, stream=True), CLAUDE
+    )
+    assert json.loads(http.body)["stream"] is True

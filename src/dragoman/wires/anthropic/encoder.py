@@ -34,6 +34,7 @@ from dragoman.wires.anthropic.messages import (
     prepare_history,
 )
 from dragoman.wires.anthropic.parts import encode_result, encode_tool
+from dragoman.wires.anthropic.plain import encode_plain
 from dragoman.wires.anthropic.schema import (
     BETA,
     DEFAULT_MAX_TOKENS,
@@ -68,6 +69,7 @@ from dragoman.wires.common.options import (
     tool_choice,
 )
 
+PATH = "/messages"
 _REASONING_KEYS = ("type", "budget_tokens", "effort")
 _MERGED_FIELDS = ("thinking", "output_config", "metadata")
 """Objects whose members come from the request and from `extra`."""
@@ -82,6 +84,8 @@ def version_header(target: Target, /) -> dict[str, str]:
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
+    if (plain := encode_plain(request, target)) is not None:
+        return post_request(target, PATH, plain, None, **version_header(target))
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = dict(body_extra(request, target, notes))
     system, turns = prepare_history(request, target, notes)
@@ -121,7 +125,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if target.hosting is not None and target.hosting.betas_in_body:
         body |= {"anthropic_beta": betas.pop("anthropic-beta").split(",")} if betas else {}
     headers = {**version_header(target), **betas}
-    return post_request(target, "/messages", body, notes, **headers)
+    return post_request(target, PATH, body, notes, **headers)
 
 
 def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:

@@ -1,19 +1,28 @@
-"""Responses that are only text, as most are: a short way, with the same result as the long one.
+"""Requests and responses that are only text, as most are: a short way, with the same result as the long one.
 
-The long way makes a block, a slot and several events for a text that is there already. A body with anything unusual
-goes the long way. `tests/wires/anthropic/test_plain.py` compares both ways.
+The long way repairs a history that needs no repair, asks for options that are not set, and makes a block, a slot and
+several events for a text that is there already. Anything unusual goes the long way.
+`tests/wires/anthropic/test_plain.py` compares both ways.
 """
 
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
 
 from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
-from dragoman.types import Finish, JsonObject, Message, Request, Response
+from dragoman.types import Finish, JsonObject, Message, Request, Response, Text
 from dragoman.types.base import unchecked
 from dragoman.types.quick import new_message, new_text
-from dragoman.wires.anthropic.schema import COUNTS, FINISH_REASONS, NAME, read_usage
+from dragoman.wires.anthropic.schema import (
+    COUNTS,
+    DEFAULT_MAX_TOKENS,
+    FINISH_REASONS,
+    NAME,
+    WITHOUT_SAMPLING,
+    read_usage,
+)
 from dragoman.wires.common.json import DECODE_ERRORS
 
 
@@ -32,6 +41,66 @@ class _PlainBody(msgspec.Struct, forbid_unknown_fields=True):
     stop_reason: str
     usage: JsonObject
     stop_sequence: None = None
+
+
+_QUICK = ("messages", "system", "temperature", "top_p", "max_tokens", "stream")
+"""What a plain request may have. Every other option must have its default."""
+_OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in _QUICK))
+_NO_OPTIONS = _OPTIONS(Request())
+
+
+def encode_plain(request: Request, target: Target) -> JsonObject | None:
+    """The body of a request with few options, if texts of the user and the model take turns. Else None."""
+    if _OPTIONS(request) != _NO_OPTIONS or not request.messages:
+        return None
+    most, limit = target.capabilities.max_output, request.max_tokens
+    if limit is None:
+        limit = most or DEFAULT_MAX_TOKENS
+    elif most is not None and limit > most:
+        return None
+    body: JsonObject = {"model": target.model, "max_tokens": limit}
+    system = request.system
+    if system is not None:
+        if type(system) is not str or not system.strip():
+            return None
+        body["system"] = system
+    messages: list[JsonObject] = []
+    role, text = "assistant", ""
+    for message in request.messages:
+        part = message.parts[0] if len(message.parts) == 1 else None
+        before, role = role, message.role
+        if role == "assistant":
+            if before == "assistant":
+                return None
+        elif role != "user":
+            return None
+        if type(part) is not Text or part.extra or part.citations or message.extra or not part.text.strip():
+            return None
+        text = part.text
+        messages.append({"role": role, "content": text})
+    if role == "assistant" and text != text.rstrip():
+        return None
+    body["messages"] = messages
+    has_sampling = request.temperature is not None or request.top_p is not None
+    if has_sampling and not _add_sampling(body, request, target):
+        return None
+    if request.stream:
+        body["stream"] = True
+    return body
+
+
+def _add_sampling(body: JsonObject, request: Request, target: Target) -> bool:
+    """Add temperature and top_p; False if the target does not take them as they are."""
+    quirks, temperature, top_p = target.quirks, request.temperature, request.top_p
+    if not quirks.sampling or quirks.api_version in WITHOUT_SAMPLING:
+        return False
+    if temperature is not None:
+        if temperature > 1 or (top_p is not None and quirks.temperature_excludes_top_p):
+            return False
+        body["temperature"] = temperature
+    if top_p is not None:
+        body["top_p"] = top_p
+    return True
 
 
 _BODY = msgspec.json.Decoder(_PlainBody)
