@@ -383,10 +383,12 @@ class RequestContext:
         )
 
     def _target(self, name: str | None) -> Target | None:
-        found = next((target for target in self.choice.targets if target.name == name), None)
-        if found is None and name is not None and "/" in name:  # the target of a fallback
+        for target in self.choice.targets:
+            if target.name == name:
+                return target
+        if name is not None and "/" in name:  # the target of a fallback
             return self.runtime.registry.target(name)
-        return found
+        return None
 
     # After the call --------------------------------------------------------------------------------------------------
 
@@ -464,13 +466,14 @@ class RequestContext:
         """The id of the request, which target and tier answered, and how many attempts it took."""
         headers = id_headers(self.id)
         if target is not None:
-            headers.append(("x-dragoman-target", header_value(redacted(target))))
+            headers.append(("x-dragoman-target", _target_header(target)))
         if self.choice.tier is not None:
             headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
-        if self.record is not None and self.record.cache is not None and self.record.cache.status is not None:
-            headers.append((CACHE_HEADER, self.record.cache.status))
-        if self.record is not None and self.record.attempts:
-            headers.append(("x-dragoman-attempts", str(self.record.attempts)))
+        if (record := self.record) is not None:
+            if record.cache is not None and record.cache.status is not None:
+                headers.append((CACHE_HEADER, record.cache.status))
+            if attempts := record.attempts:
+                headers.append(("x-dragoman-attempts", str(attempts)))
         return headers
 
     def response_headers(self, target: str | None = None, notices: tuple[Notice, ...] = (), /) -> list[tuple[str, str]]:
@@ -526,6 +529,12 @@ def header_value(text: str, /) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(letter if " " <= letter <= "~" else " " if letter.isspace() else "?" for letter in text)
+
+
+@lru_cache(maxsize=1024)
+def _target_header(name: str) -> str:
+    """The name of a target, of which there are few, as a header."""
+    return header_value(redact(name))
 
 
 def take_conversation_id(request: Request, /) -> tuple[str | None, Request]:

@@ -6,6 +6,7 @@ closed when that loop shuts down its async generators, as `asyncio.run` does.
 """
 
 import asyncio
+import math
 import socket
 import time
 from collections.abc import AsyncGenerator
@@ -28,8 +29,8 @@ DRAIN_SECONDS = 1.0
 class AsyncConnection(asyncio.Protocol):
     """One connection. `connect` it first; `is_new` says that no request has been answered on it yet."""
 
-    __slots__ = ("_drain", "_error", "_is_lost", "_is_paused", "_loop", "_pool", "_transport", "_waiter", "idle_since",
-                 "is_aborted", "is_connected", "is_new", "parser", "place")  # fmt: skip
+    __slots__ = ("_drain", "_ends", "_error", "_is_lost", "_is_paused", "_loop", "_pool", "_timer", "_transport",
+                 "_waiter", "idle_since", "is_aborted", "is_connected", "is_new", "parser", "place")  # fmt: skip
 
     def __init__(self, place: Place, pool: "Pool[AsyncConnection]", loop: asyncio.AbstractEventLoop) -> None:
         self.place = place
@@ -42,6 +43,10 @@ class AsyncConnection(asyncio.Protocol):
         self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._ends = math.inf
+        """When the wait of `_waiter` is over."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Looks at `_ends`. It is not stopped after a wait: the next one is over later, so it can use it, too."""
         self._error: Exception | None = None
         self._is_lost = False
         self._is_paused = False
@@ -87,6 +92,9 @@ class AsyncConnection(asyncio.Protocol):
         self._is_lost = True
         self._error = self._error or exc
         self._stop_draining()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._wake()
 
     # What callers do -------------------------------------------------------------------------------------------------
@@ -108,16 +116,31 @@ class AsyncConnection(asyncio.Protocol):
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
-        timer = None
         waiter = self._waiter = self._loop.create_future()
-        if ends is not None:
-            timer = self._loop.call_later(max(0.0, ends - time.monotonic()), _expire, waiter)
+        if ends is None:
+            self._ends = math.inf
+        else:
+            if self._timer is None or ends < self._ends:
+                self._start_timer(ends)
+            self._ends = ends
         try:
             await waiter
         finally:
             self._waiter = None
-            if timer is not None:
-                timer.cancel()
+
+    def _start_timer(self, ends: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(0.0, ends - time.monotonic()), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        if self._waiter is None or self._waiter.done() or self._ends == math.inf:
+            return
+        if time.monotonic() < self._ends:  # another wait than that for which the timer was started
+            self._start_timer(self._ends)
+        else:
+            self._waiter.set_exception(TimeoutError())
 
     def release(self) -> None:
         """The response was read to its end: keep the connection if the server does."""
@@ -210,11 +233,6 @@ class AsyncConnection(asyncio.Protocol):
             if plain.parser.status != 200:
                 raise ConnectionRefusedError(f"the proxy answered {plain.parser.status}")
             self._transport = await self._loop.start_tls(transport, self, tls, server_hostname=self.place.host)
-
-
-def _expire(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError())
 
 
 async def _connect(loop: asyncio.AbstractEventLoop, addresses: list[Address]) -> socket.socket:
