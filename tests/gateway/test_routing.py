@@ -7,6 +7,7 @@ import pytest
 from dragoman.errors import SetupError
 from dragoman.gateway.accounting.pricing import Prices, price_names
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.runtime import Runtime
 from dragoman.registry import Registry
 from dragoman.types import Usage
 from tests.support.gateway.dialects import app_of, hello, post, request_of, see
@@ -108,6 +109,17 @@ def test_an_account_of_a_provider_has_its_prices() -> None:
     prices = Prices()
     prices.names = price_names(registry)
     usage = Usage(input=1000, output=1000)
-    assert prices.names == {"mine": "openai"}
+    assert prices.names == {"mine": "openai", "proxy": None}
     assert prices.cost("mine/gpt-4o", usage) == prices.cost("openai/gpt-4o", usage) != 0
     assert prices.cost("proxy/gpt-4o", usage) is None
+
+
+def test_the_price_list_is_read_only_if_a_provider_has_prices() -> None:
+    def prices_of(base_url: str) -> Prices:
+        config = f'[providers.mine]\nlike = "openai"\nbase_url = "{base_url}"\napi_key = "k"\n'
+        return Runtime(decode_config(config), {}).accounting.prices
+
+    other, own = prices_of("https://llm.example/v1"), prices_of("https://eu.api.openai.com/v1")
+    assert (other.must_load, own.must_load) == (False, True)
+    own.load()
+    assert not own.must_load

@@ -92,7 +92,9 @@ class Runtime:
         self.keys = Keys(config.keys, config.teams)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         configure_registry(self.registry, config)
-        self.accounting.prices.names = price_names(self.registry)
+        prices = self.accounting.prices
+        prices.names = names = price_names(self.registry)
+        prices.is_needed = any(names.get(provider, provider) is not None for provider in config.providers)
         health.loads.processes = 1 if self.store.is_shared else self.workers
         if self.store.is_shared:
             self.registry.driver.limits = StoredDeploymentLimits(self.accounting.quotas)

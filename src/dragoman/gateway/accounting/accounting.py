@@ -184,8 +184,9 @@ class Accounting:
 
     async def run(self) -> None:
         """Sync with the store every second, until cancelled."""
-        await asyncio.to_thread(self.prices.load)
         while True:
+            if self.prices.must_load:
+                await asyncio.to_thread(self.prices.load)
             await asyncio.sleep(INTERVAL)
             await self.sync()
 

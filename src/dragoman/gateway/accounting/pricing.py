@@ -27,39 +27,51 @@ class Prices:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self.names: Mapping[str, str] = {}
-        """Providers of the config, and those whose prices they have."""
+        self.names: Mapping[str, str | None] = {}
+        """Providers of the config, and those whose prices they have; None if nobody's."""
+        self.is_needed = True
+        """Whether a provider of the config has prices. The list of genai-prices takes 16 MB and a part of a second."""
+        self._is_loaded = False
         self._is_installed = find_spec("genai_prices") is not None
         self._price = lru_cache(maxsize=1024)(_find_price)
 
     def load(self) -> None:
-        """Read the price list. It takes a while: call it in a thread, so that no request waits for it."""
-        if self._is_installed:
+        """Read the price list if it is needed. Call it in a thread if `must_load`: no request should wait for it."""
+        if self.must_load:
+            self._is_loaded = True
             self._price("demo/any", 0)
+
+    @property
+    def must_load(self) -> bool:
+        """Whether the price list is needed and not read yet."""
+        return self._is_installed and self.is_needed and not self._is_loaded
 
     def cost(self, target: str | None, usage: Usage, /) -> int | None:
         """The cost in billionths of a dollar; None if the price or the usage is unknown."""
         if target is None or (usage.input is None and usage.output is None):
             return None
         provider, _, model = target.partition("/")
-        if (priced := self.names.get(provider)) is not None:
-            target = f"{priced}/{model}"
+        if (priced := self.names.get(provider, provider)) is None:
+            return None
         if not self._is_installed:
-            cost = cost_of(priced or provider, model, usage)
+            cost = cost_of(priced, model, usage)
             return None if cost is None else round(cost.usd * NANO)
-        price = self._price(target, int(self._clock() / HOUR))
+        price = self._price(f"{priced}/{model}", int(self._clock() / HOUR))
         if price is None:
             return None
         return price.cost(usage) if isinstance(price, Rates) else _calculate(price, usage)
 
 
-def price_names(registry: Registry, /) -> dict[str, str]:
-    """By provider: the built-in one that it is like, if it is the same service, such as another account of it."""
+def price_names(registry: Registry, /) -> dict[str, str | None]:
+    """By provider: the built-in one that it is like, if it is the same service, such as another account of it.
+
+    None if it is like one, and another service: then nobody knows its prices.
+    """
     records = {name: registry.provider(name) for name in registry.providers() if name not in PROVIDERS}
     return {
-        name: record.price_name
+        name: like if is_official(like, record.base_url) else None
         for name, record in records.items()
-        if record.price_name is not None and record.base_url and is_official(record.price_name, record.base_url)
+        if (like := record.price_name) is not None and record.base_url
     }
 
 
