@@ -6,10 +6,12 @@ from benchmarks.samples import RESPONSE, stream
 from dragoman import wires
 from dragoman.types import Finish, Usage, assistant
 
-QUICK, SLOW = 200, 50
+QUICK, SLOW, BRIEF = 200, 50, 6
 """Pieces of text in a stream."""
 TOGETHER = 1
 """Pieces that a quick stream writes at once: each by itself, as providers do."""
+AT_FIRST = 4
+"""Pieces that a brief stream writes at once: on every wire, the first text is among the first four."""
 PATHS = {b"/v1/chat/completions": "openai_chat", b"/v1/messages": "anthropic"}
 
 _TEXT = assistant("The tide is high at half past four, so she can enter the harbour then.")

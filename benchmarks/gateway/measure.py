@@ -94,6 +94,7 @@ def _measure(server: Server, process: RunningServer | None, port: int, upstream:
         request = server.request(port, upstream, wire, stream=True)
         put_load(port, request, connections=STREAMS, seconds=WARM_UP)
         streams[wire] = _cost(process, port, request, STREAMS, seconds)
+        request = server.request(port, upstream, wire, pace="brief", stream=True)
         first_delta[wire] = first_chunks(port, request, count=FIRST_COUNT)[FIRST_COUNT // 2]
         request = server.request(port, upstream, wire)
         low_rate[wire] = paced_load(port, request, count=LOW_COUNT, interval=1 / LOW_RATE)

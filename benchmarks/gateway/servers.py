@@ -14,6 +14,8 @@ WIRES = {"openai": "OpenAI chat in, OpenAI chat out", "anthropic": "OpenAI chat 
 """The wires of the upstream; the models of every config are named after them."""
 
 
+PACES = ("quick", "slow", "brief")
+"""How the upstream writes a stream; the models are named after them, too."""
 SHORT: Mapping[str, Any] = {"messages": MESSAGES, "max_tokens": 500, "temperature": 0.2}
 
 
@@ -151,7 +153,7 @@ def _litellm(place: Place) -> list[str] | None:
     models = "".join(
         entry.format(wire=wire, pace=pace, url=f"{url}/v1" if wire == "openai" else url)
         for wire in WIRES
-        for pace in ("quick", "slow")
+        for pace in PACES
     )
     config = place.write("litellm.yaml", f"model_list:\n{models}")
     return [str(program), "--config", config, "--host", "127.0.0.1", "--port", str(place.port), "--num_workers", "1"]
@@ -196,7 +198,7 @@ api_base = "{url}"
     models = "".join(
         entry.format(wire=wire, pace=pace, url=url if wire == "openai" else f"{url}/messages")
         for wire in WIRES
-        for pace in ("quick", "slow")
+        for pace in PACES
     )
     config = place.write("tensorzero.toml", f"[gateway]\nobservability.enabled = false\n{models}")
     return [str(python), place.write("start.py", _TENSORZERO_SCRIPT), config, str(place.folder / PORT)]

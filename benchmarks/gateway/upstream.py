@@ -1,36 +1,46 @@
 """A provider that uses almost no CPU time: one loop, canned bytes. Prints its port, and ends when stdin is closed.
 
 It does not parse JSON. A body with `"stream":true` gets a stream, in turns with the others: a few chunks at once and as
-fast as possible, or one every GAP seconds if the model is `slow`.
+fast as possible. If the model is `slow`, one comes every GAP seconds; if it is `brief`, a few do, each after a moment.
 """
 
+import heapq
 import select
 import socket
 import sys
 import time
 from collections import deque
 
-from benchmarks.gateway.canned import MISSING, PATHS, QUICK, SLOW, TOGETHER, pieces, whole
+from benchmarks.gateway.canned import AT_FIRST, BRIEF, MISSING, PATHS, QUICK, SLOW, TOGETHER, pieces, whole
 
 GAP = 0.1
 """Seconds between two chunks of a slow stream."""
+BRIEF_GAP = 0.005
+"""Seconds between two chunks of a brief stream. In a quick one, this process and the load, which share a core, compete:
+the load would read the first chunk of a stream only when the last is written."""
 BACKLOG = 4096
 
 _WHOLE = {path: whole(wire) for path, wire in PATHS.items()}
 _QUICK = {path: pieces(wire, QUICK, together=TOGETHER) for path, wire in PATHS.items()}
 _SLOW = {path: pieces(wire, SLOW, together=1) for path, wire in PATHS.items()}
+_BRIEF = {path: pieces(wire, BRIEF, together=AT_FIRST) for path, wire in PATHS.items()}
 
 
 class _Connection:
     """A connection. Its socket is blocking, but is read only if data is there, and the writes are small."""
 
-    __slots__ = ("data", "index", "peer", "pieces")
+    __slots__ = ("data", "gap", "index", "peer", "pieces")
 
     def __init__(self, peer: socket.socket) -> None:
         self.peer = peer
         self.data = b""
         self.pieces: list[bytes] = []
+        self.gap = GAP
         self.index = 0
+
+    def __lt__(self, other: "_Connection") -> bool:
+        """Any order will do, for two whose next chunks are due at the same moment."""
+        return id(self) < id(other)
 
 
 class Upstream:
@@ -43,7 +53,8 @@ class Upstream:
         self._epoll.register(sys.stdin, select.EPOLLIN | select.EPOLLHUP)
         self._connections: dict[int, _Connection] = {}
         self._quick: deque[_Connection] = deque()
-        self._slow: deque[tuple[float, _Connection]] = deque()
+        self._slow: list[tuple[float, _Connection]] = []
+        """A heap, by the moment at which the next chunk is due."""
 
     def run(self) -> None:
         """Serve until stdin is closed."""
@@ -91,9 +102,11 @@ class Upstream:
             connection.peer.sendall(_WHOLE.get(path, MISSING))
             return
         connection.index = 0
-        if b'slow"' in received:
-            connection.pieces = _SLOW[path]
-            self._slow.append((time.monotonic(), connection))
+        is_brief = b'brief"' in received
+        if is_brief or b'slow"' in received:
+            connection.pieces = (_BRIEF if is_brief else _SLOW)[path]
+            connection.gap = BRIEF_GAP if is_brief else GAP
+            heapq.heappush(self._slow, (time.monotonic(), connection))
         else:
             connection.pieces = _QUICK[path]
             self._quick.append(connection)
@@ -105,9 +118,9 @@ class Upstream:
                 self._quick.append(connection)
         now = time.monotonic()
         while self._slow and self._slow[0][0] <= now:
-            due, connection = self._slow.popleft()
+            due, connection = heapq.heappop(self._slow)
             if self._write(connection):
-                self._slow.append((due + GAP, connection))
+                heapq.heappush(self._slow, (due + connection.gap, connection))
 
     def _write(self, connection: _Connection) -> bool:
         """Write the next chunk; return whether there are more."""
