@@ -310,7 +310,8 @@ class _Execution(_Resources, Generic[T]):
         self.stopper = stopper
 
     def advance(self) -> Emit | None:
-        answer, error = None, None
+        answer: Any = None
+        error: Exception | None = None
         while True:
             try:
                 effect = self._plan.send(answer) if error is None else self._plan.throw(error)
@@ -340,7 +341,8 @@ class _Execution(_Resources, Generic[T]):
                 raise self.stopper.error from error
 
     async def aadvance(self) -> Emit | None:
-        answer, error = None, None
+        answer: Any = None
+        error: Exception | None = None
         while True:
             try:
                 effect = self._plan.send(answer) if error is None else self._plan.throw(error)

@@ -8,6 +8,7 @@ compiles each subschema of the same value again for each way that leads to it.
 """
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import unquote
 
 from dragoman.errors import InvalidRequest
@@ -24,6 +25,7 @@ MAX_EXPANSION = 10_000
 """Subschemas that all `unevaluatedProperties` and `unevaluatedItems` of one schema may look at."""
 _NAMES_PER_STEP = 8
 """Names of properties, or members of a list, that cost as much as one subschema."""
+_CONTAINERS = (dict, list)
 _UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 _REFS = ("$ref", "$dynamicRef", "$recursiveRef")
 _NAMES = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
@@ -42,24 +44,24 @@ def check_size(schema: JsonObject, /) -> int:
     dragoman.errors.InvalidRequest: a schema must have at most 20000 values, got more; make it smaller
     """
     remaining = MAX_SIZE
-    open_values: list[object] = [schema]
+    open_values: list[Any] = [schema]
     while open_values:
         value = open_values.pop()
-        if is_object(value):
-            patterns = value.get("patternProperties")
-            for pattern in (value.get("pattern"), *(patterns if is_object(patterns) else ())):
-                if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
-                    raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
-            children: list[object] = [*value.values()]
-        elif is_list(value):
-            children = value
-        else:
-            continue
+        children = value.values() if is_object(value) else value
+        if is_object(value) and ("pattern" in value or "patternProperties" in value):
+            _check_patterns(value)
         remaining -= len(children)
         if remaining < 0:
             raise InvalidRequest(f"a schema must have at most {MAX_SIZE} values, got more; make it smaller")
-        open_values += children
+        open_values += [child for child in children if isinstance(child, _CONTAINERS)]
     return MAX_SIZE - remaining
+
+
+def _check_patterns(schema: JsonObject) -> None:
+    patterns = schema.get("patternProperties")
+    for pattern in (schema.get("pattern"), *(patterns if is_object(patterns) else ())):
+        if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
+            raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
 
 
 def check_steps(value: object, schema: JsonObject, /) -> None:

@@ -256,6 +256,8 @@ class FoundPart(NamedTuple):
 
 def find_tags(dialect: str, message: Message, /) -> list[FoundPart] | None:
     """The parts of a message with their tags; None if there is no tag."""
+    if not _has_extra(message):
+        return None
     members = _THINKING_MEMBERS.get(dialect)
     if members is not None:
         parts = [_in_thinking(dialect, members, part) for part in message.parts]
@@ -274,6 +276,14 @@ def find_tags(dialect: str, message: Message, /) -> list[FoundPart] | None:
     if members is None and dialect != NATIVE:
         parts = [found for found in parts if found.tags or not isinstance(found.part, Thinking)]
     return parts
+
+
+def _has_extra(message: Message) -> bool:
+    """Whether there may be a tag: on every wire it is in the extra of a part. Most messages have none."""
+    for part in message.parts:  # noqa: SIM110 - a generator takes twice as long, and long requests have many messages
+        if isinstance(part, Text | Thinking | ToolCall) and part.extra:
+            return True
+    return False
 
 
 _THINKING_MEMBERS: dict[str, tuple[str, ...]] = {
