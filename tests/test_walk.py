@@ -38,8 +38,8 @@ def documented(name: str) -> set[str]:
 def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        # 22 places, and two that are their own subject: the pool of connections, and the headers of a response.
-        check(walk_of(lambda: model.generate("hi")), 24, 62, 33, 108)
+        # 18 places, and two that are their own subject: the pool of connections, and the headers of a response.
+        check(walk_of(lambda: model.generate("hi")), 20, 38, 27, 58)
 
 
 @pytest.mark.parametrize("wire", WIRES)

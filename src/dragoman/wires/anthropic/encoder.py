@@ -84,7 +84,7 @@ def version_header(target: Target, /) -> dict[str, str]:
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    if (plain := encode_plain(request, target)) is not None:
+    if not request.extra and (plain := encode_plain(request, target)) is not None:
         return post_request(target, PATH, plain, None, **version_header(target))
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = dict(body_extra(request, target, notes))
