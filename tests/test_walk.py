@@ -39,14 +39,14 @@ def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
         # 18 places, and two that are their own subject: the pool of connections, and the headers of a response.
-        check(walk_of(lambda: model.generate("hi")), 20, 38, 27, 58)
+        check(walk_of(lambda: model.generate("hi")), 20, 38, 26, 54)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_streamed_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: list(model.stream("hi"))), 27, 145, 38, 199)
+        check(walk_of(lambda: list(model.stream("hi"))), 26, 140, 36, 175)
 
 
 def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
@@ -63,7 +63,7 @@ def test_a_streamed_request_through_the_gateway() -> None:
         app, http = gateway_request(server)
         # 36 places, and six that are their own subject: checks of browsers, the pool of connections, the headers of a
         # response, stored chats, the access log, and the streamed response.
-        check(walk_of(lambda: runner.run(look(app, http))), 42, 183, 54, 306)
+        check(walk_of(lambda: runner.run(look(app, http))), 42, 183, 54, 303)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:

@@ -45,7 +45,6 @@ from dragoman.schema.limits import check_size
 from dragoman.targets.target import Target
 from dragoman.types import Finish, JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, Usage, dump
 from dragoman.wires.base import CompactionHooks, Wire
-from dragoman.wires.common.client import has_answers, is_text_only
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON, notice_text
 from dragoman.wires.common.server_endpoints import (
@@ -205,9 +204,10 @@ class RequestContext:
             request, self._stores_chat = chat, True
             self.response_id = wire.stored_chats.PREFIX + secrets.token_hex(24)
         self.request = request
-        if not is_text_only(request) and _may_have_files(request):
+        has_answers, may_have_files = _look_at(request.messages)
+        if may_have_files:
             self._files = await self._load_files(request)
-        if has_answers(request):
+        if has_answers:
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         is_listed = self._stored.item_list is not None
         is_kept = self._stored.store or self.recent is not None
@@ -497,8 +497,14 @@ class RequestContext:
         return await self.runtime.accounting.quotas.limit_headers(self.key)
 
 
-def _may_have_files(request: Request) -> bool:
-    return any(isinstance(part, Opaque | ToolResult) for message in request.messages for part in message.parts)
+def _look_at(messages: tuple[Message, ...]) -> tuple[bool, bool]:
+    """Whether one of the messages is the model's, and whether one may refer to a file."""
+    has_answers = may_have_files = False
+    for message in messages:
+        has_answers = has_answers or message.role == "assistant"
+        for part in message.parts:
+            may_have_files = may_have_files or type(part) is Opaque or type(part) is ToolResult
+    return has_answers, may_have_files
 
 
 def _check_schemas(request: Request) -> None:

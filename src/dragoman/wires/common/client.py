@@ -214,18 +214,6 @@ def is_text_only(request: Request, /) -> bool:
     return True
 
 
-def has_answers(request: Request, /) -> bool:
-    """Whether a message is the model's.
-
-    >>> has_answers(Request())
-    False
-    """
-    for message in request.messages:  # noqa: SIM110 - a generator takes twice as long, as in `is_text_only`
-        if message.role == "assistant":
-            return True
-    return False
-
-
 def check_capabilities(request: Request, target: Target, /) -> None:
     """Raise Unsupported if the target lacks tools, structured output or streaming and the request needs it.
 
