@@ -466,7 +466,7 @@ class RequestContext:
         """The id of the request, which target and tier answered, and how many attempts it took."""
         headers = id_headers(self.id)
         if target is not None:
-            headers.append(("x-dragoman-target", _target_header(target)))
+            headers.append(("x-dragoman-target", header_value(redacted(target))))
         if self.choice.tier is not None:
             headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
         if (record := self.record) is not None:
@@ -535,12 +535,6 @@ def header_value(text: str, /) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(letter if " " <= letter <= "~" else " " if letter.isspace() else "?" for letter in text)
-
-
-@lru_cache(maxsize=1024)
-def _target_header(name: str) -> str:
-    """The name of a target, of which there are few, as a header."""
-    return header_value(redact(name))
 
 
 def take_conversation_id(request: Request, /) -> tuple[str | None, Request]:
