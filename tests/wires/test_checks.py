@@ -154,3 +154,10 @@ def test_each_delta_of_a_part_is_a_chunk() -> None:
     encoder.feed(PartStarted(index=0, kind="text"))
     first, second = (encoder.feed(PartDelta(index=0, text=text)) for text in ("a", "b"))
     assert first.replace(b'"content":"a"', b'"content":"b"') == second
+
+
+@pytest.mark.parametrize("name", wires.NAMES)
+def test_every_wire_can_express_a_text(name: str) -> None:
+    wire = wires.get(name)
+    for half in (wire.server, *wire.other_servers):
+        assert half.supports_part(Text(text="Six.")), half

@@ -360,7 +360,7 @@ def unsupported_parts(wire: Wire, parts: Iterable[Part], others: Iterable[Choice
     'response part (opaque)'
     """
     parts = (*parts, *(part for choice in others for part in choice.message.parts))
-    if len(parts) == 1 and type(parts[0]) is Text and not parts[0].citations:
+    if len(parts) == 1 and type(parts[0]) is Text and not (parts[0].citations or parts[0].extra):
         return ()  # every protocol can express a text
     unsupported = [part for part in parts if not wire.server.supports_part(part)]
     is_uncited = not wire.server.has_citations and any(isinstance(part, Text) and part.citations for part in parts)
