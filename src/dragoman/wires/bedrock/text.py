@@ -21,7 +21,7 @@ from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.invoke import invoke_path
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.notices import NoticeCollector, encode_notices
 from dragoman.wires.common.options import encode_options, encode_rare_options, finish_word, max_tokens
 from dragoman.wires.common.request_body import (
     check_bounds,
@@ -204,7 +204,8 @@ class _TextStreamEncoder:
             case Finished():
                 counts = self._form.chunk_counts
                 usage = dict(zip(counts, (event.usage.input, event.usage.output), strict=True)) if counts else {}
-                return self._chunk("", event.finish, **without_none(usage), **wire_extra(event.finish.extra, TEXT))
+                more = {**wire_extra(event.finish.extra, TEXT), **encode_notices(event.notices)}
+                return self._chunk("", event.finish, **without_none(usage), **more)
             case _:
                 return b""
 
