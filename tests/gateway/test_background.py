@@ -241,7 +241,8 @@ def test_another_gateway_follows_cancels_and_outlives_it(
             OpenAI(api_key="x", base_url=f"{gateway.url}/v1", max_retries=0, timeout=PATIENCE) for gateway in (one, two)
         )
         # The other one has every event, while it runs and afterwards.
-        upstream.add(Paced("one two three four five six seven", delay=0.05))
+        # The answer takes long enough for the other one to follow it: an answer that is over comes as one piece.
+        upstream.add(Paced("one two three four five six seven", delay=0.4))
         stream = here.responses.create(model="up/m", input="hi", background=True, stream=True)
         first: Any = next(iter(stream))
         followed = [event.to_json() for event in there.responses.retrieve(first.response.id, stream=True)]

@@ -50,6 +50,7 @@ from dragoman.targets.estimates import (
 )
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Notice, Request, Response, Usage
+from dragoman.wires.common.extra import wire_extra
 
 if TYPE_CHECKING:
     from dragoman.gateway.observability.alerts import Alerts
@@ -444,5 +445,5 @@ def _end_user(request: Request) -> str | None:
     """Who asks through the client: the field `user`, or `safety_identifier`, with which OpenAI replaces it (2025)."""
     if request.user is not None:
         return request.user
-    names = (fields.get("safety_identifier") for fields in request.extra.values())
+    names = (wire_extra(request.extra, wire).get("safety_identifier") for wire in request.extra)
     return next((name for name in names if isinstance(name, str) and name), None)
