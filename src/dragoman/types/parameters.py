@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.errors import DragomanError, InvalidRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K", bound=type)
@@ -112,6 +112,9 @@ def named_parameters(function: F) -> F:
     def call(*values: Any, **fields: Any) -> Any:
         try:
             return function(*values, **fields)
+        except DragomanError as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # without this frame
+            raise
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # the function itself raised it
                 raise
