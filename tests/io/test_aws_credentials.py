@@ -98,7 +98,7 @@ def test_keys_of_profiles(tmp_path: Path) -> None:
     assert source == "AWS (profile work)"
     assert sign({**home, **ENV})[0].startswith("AKID/")
     assert sign({**home, **ENV, "AWS_PROFILE": "work"})[0].startswith("AKID/"), "as with AWS's own SDKs"
-    with pytest.raises(AuthFailed, match="profile 'other'"):
+    with pytest.raises(AuthFailed, match=r"AWS_PROFILE must be a profile in ~/\.aws, got 'other'"):
         sign({**home, "AWS_PROFILE": "other"})
 
 
