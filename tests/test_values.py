@@ -129,6 +129,33 @@ def test_a_tool_result_reads_parts_and_the_blocks_of_others(content: Any, parts:
     assert ToolResult(id="call_1", content=content).content == parts
 
 
+BROKEN: list[dict[str, Any]] = [
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "!"}},
+    {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "!"}},
+    {"type": "image", "data": "!", "mimeType": "image/png"},
+    {"type": "audio", "data": "!", "mime_type": "audio/wav"},
+    {"type": "document", "data": "!", "mime": "text/plain"},
+    {"type": "resource", "resource": {"uri": "file:///a", "mimeType": "image/gif", "blob": "!"}},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,!"}},
+]
+
+
+@pytest.mark.parametrize("block", BROKEN)
+def test_media_that_are_not_base64_are_refused(block: dict[str, Any]) -> None:
+    made: dict[str, Callable[[], object]] = {
+        "content": lambda: ToolResult(id="call_1", content=[{"type": "text", "text": "a"}, block]),
+        "parts": lambda: user(block),
+    }
+    for parameter, make in made.items():
+        with pytest.raises(InvalidRequest, match=rf"^{parameter} must have media in base64, got a block of") as caught:
+            make()
+        assert caught.value.param == parameter
+
+
+def test_json_that_only_looks_like_media_is_a_result() -> None:
+    assert ToolResult(id="call_1", content=[{"type": "image", "data": "!"}]).content == '[{"type":"image","data":"!"}]'
+
+
 def test_objects_of_an_sdk_are_blocks_too() -> None:
     from mcp.types import ImageContent, TextContent
 

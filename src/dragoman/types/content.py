@@ -71,7 +71,7 @@ def _read_part(parameter: str, value: Any) -> Part:
         return part
     block = _block(value)
     if block is not None:
-        part = read_block(block)
+        part = read_block(parameter, block)
         if part is None:
             raise InvalidRequest(
                 f"{parameter} has a block of type {block['type']!r} that cannot be read; pass a part such as Text",
@@ -158,18 +158,29 @@ def _block(value: Any) -> JsonObject | None:
 
 def _read_optional_block(value: Any) -> Part | None:
     block = _block(value)
-    return None if block is None else read_block(block)
+    return None if block is None else read_block("content", block)
 
 
-def read_block(block: JsonObject, /) -> Part | None:
+class _BrokenMediaError(Exception):
+    """The bytes of a block cannot be read."""
+
+
+def read_block(parameter: str, block: JsonObject, /) -> Part | None:
     """The part of a block of MCP, Anthropic, OpenAI, or of `dump`; None if it has another form.
 
-    >>> read_block({"type": "image", "data": "aGk=", "mimeType": "image/png"}).mime
+    >>> read_block("content", {"type": "image", "data": "aGk=", "mimeType": "image/png"}).mime
     'image/png'
     """
-    read = _READERS.get(block["type"])
+    kind = block["type"]
+    read = _READERS.get(kind)
     try:
         return read(block) if read is not None else None
+    except _BrokenMediaError as error:
+        raise InvalidRequest(
+            f"{parameter} must have media in base64, got a block of type {kind!r} whose data is another text; "
+            "encode the bytes, or pass an Image or a Document with them",
+            param=parameter,
+        ) from error.__cause__
     except (KeyError, TypeError, AttributeError, InvalidRequest, msgspec.ValidationError):
         return None
 
@@ -188,7 +199,12 @@ def _read_image(block: JsonObject) -> Part:
 def _read_image_url(block: JsonObject) -> Part:
     image = block["image_url"]
     url, detail = (image, block.get("detail")) if isinstance(image, str) else (image["url"], image.get("detail"))
-    return Image.from_data_url(url, detail=detail) if is_data_url(url) else Image(url=url, detail=detail)
+    if not is_data_url(url):
+        return Image(url=url, detail=detail)
+    try:
+        return Image.from_data_url(url, detail=detail)
+    except InvalidRequest as error:
+        raise _BrokenMediaError from error
 
 
 def _read_document(block: JsonObject) -> Part:
@@ -202,7 +218,7 @@ def _read_source(source: JsonObject) -> tuple[bytes | None, str | None, str | No
     """The bytes, the type and the URL of Anthropic's `source`."""
     match source:
         case {"type": "base64", "media_type": str(mime), "data": str(data)}:
-            return decode_base64(data), mime, None
+            return _decode(data), mime, None
         case {"type": "text", "data": str(text)}:
             return text.encode(), source.get("media_type", "text/plain"), None
         case {"type": "url", "url": str(url)}:
@@ -216,9 +232,19 @@ def _read_audio(block: JsonObject) -> Part:
 
 
 def _with_mime(block: JsonObject) -> JsonObject:
-    """A block with our name for the type of its data."""
-    mime = block.get("mimeType") or block.get("mime_type")
-    return {**block, "mime": mime} if mime else block
+    """A block with our name for the type of its data, and the bytes."""
+    mime = block.get("mimeType") or block.get("mime_type") or block.get("mime")
+    if not mime:
+        return block
+    data = block.get("data")
+    return {**block, "mime": mime, **({"data": _decode(data)} if isinstance(data, str) else {})}
+
+
+def _decode(data: str) -> bytes:
+    try:
+        return decode_base64(data)
+    except InvalidRequest as error:
+        raise _BrokenMediaError from error
 
 
 def _read_resource(block: JsonObject) -> Part:
@@ -226,7 +252,7 @@ def _read_resource(block: JsonObject) -> Part:
     if "text" in resource:
         return Text(text=resource["text"])
     mime = resource.get("mimeType") or UNKNOWN_TYPE
-    data = decode_base64(resource["blob"])
+    data = _decode(resource["blob"])
     return Image(data=data, mime=mime) if mime.startswith("image/") else Document(data=data, mime=mime)
 
 
