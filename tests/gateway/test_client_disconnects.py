@@ -14,10 +14,12 @@ from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.support.clock import moment
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
-from tests.support.sockets import STAGES, StoppedServer, stopped_server
+from tests.support.sockets import STAGES, DeafServer, StoppedServer, stopped_server
 
 LIMIT = 0.05
 WORDS = "one two three"
+LONG = "long " * 4_000_000
+"""More than the systems of both sides buffer."""
 WAIT = 60
 """Seconds for which a provider asks, much longer than a test takes."""
 SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
@@ -44,6 +46,13 @@ def stopped() -> Iterator[dict[str, StoppedServer]]:
         yield {stage: stack.enter_context(stopped_server(stage)) for stage in STAGES}
 
 
+@pytest.fixture(scope="module")
+def deaf() -> Iterator[dict[bool, DeafServer]]:
+    """A server that reads nothing, for a plain call and for a streamed one."""
+    with DeafServer() as plain, DeafServer() as streamed:
+        yield {False: plain, True: streamed}
+
+
 def name_of(stage: str) -> str:
     return stage.lower().replace(" ", "_")
 
@@ -53,11 +62,13 @@ def gateway(
     upstream: FaultyServer,
     busy: FaultyServer,
     stopped: dict[str, StoppedServer],
+    deaf: dict[bool, DeafServer],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("gateway")
     records = [record(name_of(stage), f"{server.origin}/v1") for stage, server in stopped.items()]
     records += [record(name, busy.base_url()) for name in ("busy_plain", "busy_streamed")]
+    records += [record(f"deaf_{stream}", f"{server.origin}/v1") for stream, server in deaf.items()]
     chain = f"[chain]\nmax_retry_after = {WAIT}\n"
     with Gateway(folder, "\n".join([chain, record("up", upstream.base_url()), *records])) as running:
         # The first call of a process makes its HTTP client, which takes longer than a client may stay.
@@ -78,6 +89,16 @@ def test_a_client_that_leaves_closes_the_connection_to_the_provider_at_once(
         stopped[stage].wait_until_reached()
     left_at = moment(*gateway.processes())
     assert left_at.until(stopped[stage].wait_until_left()) < LIMIT
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+def test_a_client_that_leaves_while_the_gateway_sends_the_request_closes_the_connection_at_once(
+    gateway: Gateway, deaf: dict[bool, DeafServer], *, stream: bool
+) -> None:
+    with gateway.send(chat(f"deaf_{stream}/m", stream=stream, text=LONG)):
+        deaf[stream].wait_until_reached()
+    left_at = moment(*gateway.processes())
+    assert left_at.until(deaf[stream].wait_until_left()) < LIMIT
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])

@@ -118,6 +118,8 @@ class DeafServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join(PATIENCE)
         self._listener.close()
 
@@ -131,7 +133,10 @@ class DeafServer:
             raise AssertionError("the connection was not closed") from None
 
     def _serve(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return
         with connection:
             assert connection.recv(1, socket.MSG_PEEK), "the request has not begun"
             self.is_reached = True
