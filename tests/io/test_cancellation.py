@@ -371,6 +371,30 @@ def test_stopping_a_call_closes_the_connection_of_an_httpx_client(
         assert stopped_at.until(server.wait_until_left()) < LIMIT
 
 
+HTTPX_SENDING_ROWS = tuple(name for name in SENDING_ROWS if name in HTTPX_ROWS)
+
+
+def httpx_sending_cells() -> Iterator[Any]:
+    for name in HTTPX_SENDING_ROWS:
+        way, uses, calls, _ = ROWS[name]
+        for use in uses.split():
+            client = httpx.AsyncClient if use == "async" else httpx.Client
+            for kind in calls.split():
+                call = (ASYNC_CALLS if use == "async" else BLOCKING_CALLS)[kind]
+                yield pytest.param(way(call), client, id=f"{name}-{use}-{kind}")
+
+
+@pytest.mark.parametrize(("stop", "client"), list(httpx_sending_cells()))
+def test_stopping_a_call_that_an_httpx_client_sends_closes_its_connection_at_once(
+    stop: Stop, client: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.PROMPT", LONG)
+    monkeypatch.setattr(f"{__name__}.SHORTS", (1.0,))
+    with DeafServer() as server:
+        stopped_at = stop(server, model_of(server, http_client=client(trust_env=False)))
+        assert stopped_at.until(server.wait_until_left()) < LIMIT
+
+
 # Without a connection -------------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
+from dragoman.io.pool import discard_unsent, send_unsent
 from dragoman.io.stopper import Stopper
 from dragoman.io.transport import BodyBuffer, unsendable, with_date
 
@@ -128,7 +129,7 @@ class HttpxTransport:
         try:
             async with asyncio.timeout(_shortest(effect.timeout, effect.total)):
                 request = _build(client, effect)
-                request.extensions["trace"] = progress.atrace
+                request.extensions["trace"] = _AsyncTrace(client, request, progress)
                 response = await client.send(request, stream=True, follow_redirects=False)
                 _limit_reads(request, effect)
         except _UNSENDABLE:
@@ -218,13 +219,31 @@ class _Progress:
         elif event.endswith(".send_request_headers.started") and info["request"].method != b"CONNECT":
             self.is_connecting = False
 
-    async def atrace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Take an event of httpcore, in an async client."""
-        self.trace(event, info)
-
     def explain(self, error: Exception) -> Exception:
         """The error, or ConnectTimeout for a time limit of ours that ended before there was a connection."""
         return httpx.ConnectTimeout("") if self.is_connecting and isinstance(error, TimeoutError) else error
+
+
+class _AsyncTrace:
+    """Takes the events of httpcore in an async client. A connection that closes while it sends discards the rest."""
+
+    def __init__(self, client: httpx.AsyncClient, request: httpx.Request, progress: _Progress) -> None:
+        self._client = client
+        self._request = request
+        self._progress = progress
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        self._progress.trace(event, info)
+        on_close = _ON_CLOSE.get(event)
+        if on_close is not None:
+            stream = _network_stream(self._client, self._request, None)
+            sock = None if stream is None else stream.get_extra_info("socket")
+            if sock is not None:
+                on_close(sock)
+
+
+_ON_CLOSE = {"http11.send_request_body.started": discard_unsent, "http11.send_request_body.complete": send_unsent}
+"""What becomes of unsent bytes if the connection is closed after an event."""
 
 
 class _Sending:
@@ -355,6 +374,7 @@ class _Guard:
         stream = None if self.request is None else _network_stream(self._client, self.request, self.response)
         sock = None if stream is None else stream.get_extra_info("socket")
         if sock is not None:
+            discard_unsent(sock)
             try:
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
             except OSError:  # it is closed already
@@ -372,7 +392,9 @@ class _Guard:
                 self._condition.wait(remaining)
 
 
-def _network_stream(client: httpx.Client, request: httpx.Request, response: httpx.Response | None) -> Any:
+def _network_stream(
+    client: httpx.Client | httpx.AsyncClient, request: httpx.Request, response: httpx.Response | None
+) -> Any:
     """The socket of a request, if it has one of its own: an HTTP/2 connection is shared.
 
     Before the head has come, httpx has no public way to it; its pool knows (httpx 0.28, httpcore 1.0).
@@ -386,7 +408,7 @@ def _network_stream(client: httpx.Client, request: httpx.Request, response: http
             connection = entry.connection
             while connection is not None and not hasattr(connection, "_network_stream"):
                 connection = getattr(connection, "_connection", None)
-            if type(connection).__name__ == "HTTP11Connection":
+            if type(connection).__name__ in ("HTTP11Connection", "AsyncHTTP11Connection"):
                 return getattr(connection, "_network_stream", None)
     return None
 
@@ -397,7 +419,7 @@ def _pools(transport: object, depth: int = 5) -> Iterator[object]:
         yield pool
     elif depth:
         for value in list(getattr(transport, "__dict__", {}).values()):
-            if isinstance(value, httpx.BaseTransport):
+            if isinstance(value, httpx.BaseTransport | httpx.AsyncBaseTransport):
                 yield from _pools(value, depth - 1)
 
 

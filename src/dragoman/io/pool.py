@@ -100,14 +100,23 @@ _HAS_POLL = hasattr(select, "poll")
 
 def discard_unsent(sock: socket.socket, /) -> None:
     """Let the close of a socket discard what the system has not sent yet. Else the server sees the end after it."""
+    _set_linger(sock, 1)
+
+
+def send_unsent(sock: socket.socket, /) -> None:
+    """Let the close of a socket send the rest, as usual."""
+    _set_linger(sock, 0)
+
+
+def _set_linger(sock: socket.socket, is_on: int) -> None:
+    """Set SO_LINGER with no time to send the rest: if it is on, a close resets the connection."""
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(_LINGER, is_on, 0))
     except OSError:  # it is closed
         return
 
 
-_DISCARD = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
-"""SO_LINGER with no time to send the rest: the connection is reset."""
+_LINGER = "hh" if sys.platform == "win32" else "ii"
 
 
 def is_readable(sock: socket.socket, /) -> bool:
