@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 from collections import UserDict
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
