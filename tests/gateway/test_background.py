@@ -171,7 +171,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         server.stop()
 
 
-def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, upstream: FaultyServer, store: str) -> None:
+@pytest.fixture
+def own_upstream() -> Iterator[FaultyServer]:
+    """A provider of one test: nothing of another test is in its script or its counts."""
+    with FaultyServer() as server:
+        yield server
+
+
+def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, own_upstream: FaultyServer, store: str) -> None:
+    upstream = own_upstream
     alice, bob = new_key(), new_key()
     config = f'[gateway]\nstore = "{store}"\n[keys.alice]\nhash = "{alice[1]}"\n'
     config += f'[keys.bob]\nhash = "{bob[1]}"\n{record("up", upstream.base_url())}'
@@ -184,6 +192,7 @@ def test_other_workers_and_keys_see_what_they_may(tmp_path: Path, upstream: Faul
         client = connected(alice[0])
         upstream.add(StallAfter(SHOWN, WORDS))
         created = client.responses.create(model="up/m", input="hi", background=True)
+        assert upstream.request_received.acquire(timeout=PATIENCE)
         # Ten streams reach both workers, and each has the same events.
         streams = [client.responses.retrieve(created.id, stream=True) for _ in range(10)]
         heads = [[next(stream).to_json() for _ in range(3)] for stream in streams]
@@ -219,13 +228,6 @@ def forget_lease(store: str, id: str) -> None:
         await opened.aclose()
 
     asyncio.run(forget())
-
-
-@pytest.fixture
-def own_upstream() -> Iterator[FaultyServer]:
-    """A provider without lines that other tests left."""
-    with FaultyServer() as server:
-        yield server
 
 
 def test_another_gateway_follows_cancels_and_outlives_it(
