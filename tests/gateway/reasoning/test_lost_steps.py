@@ -4,9 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.gateway.app import App
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.reasoning.places import FORMAT
+from dragoman.gateway.reasoning.tag import is_tag
 from dragoman.gateway.runtime import Runtime
 from dragoman.testing import ClaudeSimulator, assert_prefix_stable
 from dragoman.types import Message, Request, Text, Thinking, ToolCall, is_list, is_object
@@ -15,6 +18,11 @@ from tests.support.gateway.dialects import Seen, look
 
 MODELS = ("claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-4-5")
 TURNS = 6
+CHANGES = [
+    *((client, change) for client in ("responses", "chat", "google") for change in ("dragomanAAAA", "{}", "dragoman")),
+    # For clients of Chat Completions, the store has the state of an answer without a tag.
+    *((client, change) for client in ("responses", "google") for change in ("", "bm90IG91cnM=")),
+]
 each_model = pytest.mark.parametrize("model", MODELS)
 each_client = pytest.mark.parametrize("client", [name for name in CLIENTS if name != "messages"])
 
@@ -33,8 +41,9 @@ def change_tags(value: Any, change: str) -> Any:
         return {name: change_tags(item, change) for name, item in value.items()}
     if is_list(value):
         return [change_tags(item, change) for item in value]
-    is_tag = isinstance(value, str) and value.startswith("dragoman")
-    return change.format(value[: len(value) // 2]) if is_tag else value
+    if not isinstance(value, str) or not is_tag(value) or value == FORMAT:
+        return value
+    return change.format(value[: len(value) // 2])
 
 
 def reply(request: Request) -> Message:
@@ -58,8 +67,7 @@ async def step(app: App, client: AgentClient) -> Seen:
 
 
 @each_model
-@each_client
-@pytest.mark.parametrize("change", ["dragomanAAAA", "{}", "dragoman"])
+@pytest.mark.parametrize(("client", "change"), CHANGES)
 def test_a_changed_tag_in_a_loop_is_no_error(client: str, model: str, change: str) -> None:
     async def run() -> None:
         simulator = ClaudeSimulator(reply=reply, model=model)
@@ -100,6 +108,53 @@ def test_a_loop_goes_on_without_the_state_of_another_place(client: str, model: s
             await step(app, agent)
         assert simulator.refusals == []
         assert_prefix_stable(simulator.bodies[1:])
+        await app.close()
+
+    asyncio.run(run())
+
+
+@each_model
+@each_client
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_one_lost_answer_is_no_error(client: str, model: str, lost: int) -> None:
+    """Later reasoning may be bound to the one that is lost."""
+
+    async def run() -> None:
+        simulator = ClaudeSimulator(reply=reply, model=model)
+        app = gateway(simulator)
+        agent = CLIENTS[client](simulator.spec, stream=True)
+        agent.say("How high is the tide?")
+        ends = [0]
+        for _ in range(3):
+            await step(app, agent)
+            ends.append(len(agent.history))
+        start, end = ends[lost : lost + 2]
+        agent.history[start:end] = change_tags(agent.history[start:end], "bm90IG91cnM=")
+        before = len(simulator.bodies)
+        for _ in range(TURNS):
+            await step(app, agent)
+        assert simulator.refusals == []
+        assert_prefix_stable(simulator.bodies[before:])
+        await app.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("model", MODELS[:2])  # older models think before every call
+@each_client
+def test_calls_without_thinking_stay_calls(client: str, model: str) -> None:
+    def without_thinking(request: Request) -> Message:
+        return replace(answer := reply(request), parts=answer.parts[1:])
+
+    async def run() -> None:
+        simulator = ClaudeSimulator(reply=without_thinking, model=model)
+        app = gateway(simulator)
+        agent = CLIENTS[client](simulator.spec, stream=False)
+        agent.say("How high is the tide?")
+        for _ in range(TURNS):
+            seen = await step(app, agent)
+            assert not any("calls of an earlier answer" in notice for notice in seen.notices)
+        assert b"You called" not in simulator.bodies[-1]
         await app.close()
 
     asyncio.run(run())

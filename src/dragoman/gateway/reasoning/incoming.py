@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.gateway.reasoning.lost_steps import calls_as_text
+from dragoman.gateway.reasoning.answer_places import PlaceFinder, is_moved
+from dragoman.gateway.reasoning.lost_steps import calls_as_text, has_unreadable_thinking
 from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
 from dragoman.gateway.reasoning.places import CHAT, GOOGLE, NEEDS_THINKING, FoundPart, FoundTag, find_tags
 from dragoman.gateway.reasoning.state import (
+    AnswerPlace,
     AnswerState,
     PartState,
     TextNearby,
@@ -31,6 +33,8 @@ from dragoman.wires.common.extra import wire_extra
 WHAT = "reasoning of an earlier answer"
 CHANGED = "its tag or text was changed, or the tag is of another gateway or API key"
 CHANGED_CALL = "its call was changed"
+MOVED = "its tag is of another answer of the conversation"
+AFTER_LOSS = "it depends on reasoning before it that is lost"
 NOT_STORED = "the store does not have it anymore"
 CALLS_AS_TEXT = Notice(
     kind="changed",
@@ -59,12 +63,19 @@ class RequestTags:
         self._dialect = dialect
         self._steps: dict[int, _Step] = {}
         self._stored: dict[str, AnswerState | None] = {}
+        self.losses: dict[str, int] = {}
+        """How many answers lost their reasoning, if that matters for later ones, by the name of the target."""
         self._untagged: set[int] = set()
         """Messages of Chat Completions that may have state without a tag."""
+        self._is_doubtful = False
+        """Whether calls of Claude have thinking without a tag."""
         for index, message in enumerate(request.messages):
             if (step := self._find(message)) is not None:
                 self._steps[index] = step
-            elif dialect == CHAT and message.role == "assistant" and has_native_state(message):
+                continue
+            if dialect not in NEEDS_THINKING and has_unreadable_thinking(message.parts, ""):
+                self._is_doubtful = True
+            if dialect == CHAT and message.role == "assistant" and has_native_state(message):
                 self._untagged.add(index)
 
     def _find(self, message: Message) -> _Step | None:
@@ -76,7 +87,7 @@ class RequestTags:
 
     def __bool__(self) -> bool:
         """Whether there is any state."""
-        return bool(self._steps or self._untagged)
+        return bool(self._steps or self._untagged or self._is_doubtful)
 
     def stored_keys(self) -> list[str]:
         """The keys of states that are in the store."""
@@ -109,15 +120,20 @@ class RequestTags:
 
     def for_target(self, request: Request, target: Target, /) -> tuple[Request, tuple[Notice, ...]]:
         """The request for one target, and what it cannot get."""
-        restorer = _Restorer(self._key, target, self._stored)
+        calls = frozenset(call.id for message in request.messages for call in message.tool_calls)
+        restorer = _Restorer(self._key, target, self._stored, calls)
+        finder = PlaceFinder()
         messages: list[Message | None] = []
         for index, message in enumerate(request.messages):
             is_same = message is self._request.messages[index] if index < len(self._request.messages) else False
             # A request for a summary differs at its end.
             if (step := self._steps.get(index) if is_same else self._find(message)) is not None:
-                messages.append(restorer.restore(message, step))
+                messages.append(restorer.restore(message, step, finder.place))
             else:
-                messages.append(with_native_state(message, target.wire) if index in self._untagged else message)
+                native = with_native_state(message, target.wire) if index in self._untagged else message
+                messages.append(restorer.check(native) if self._is_doubtful else native)
+            finder.read(message)
+        self.losses[target.name] = restorer.losses
         left = tuple(message for message in messages if message is not None)
         if restorer.lost:
             left = calls_as_text(left, restorer.lost)
@@ -127,18 +143,27 @@ class RequestTags:
 class _Restorer:
     """Restores messages for one target."""
 
-    def __init__(self, key: TagKey, target: Target, stored: dict[str, AnswerState | None]) -> None:
+    def __init__(
+        self, key: TagKey, target: Target, stored: dict[str, AnswerState | None], calls: frozenset[str]
+    ) -> None:
         self.notices: dict[Notice, None] = {}
         self.lost: dict[str, ToolCall] = {}
         """Calls that the target refuses because their thinking is lost, by id."""
+        self.losses = 0
+        """Messages that lost their thinking, if the target wants it back."""
         self._is_lost = False
         """Whether thinking of the target's wire is lost that a message had."""
         self._target = target
         self._origin = origin_of(target, key)
         self._stored = stored
+        self._calls = calls
+        """The ids of all calls of the conversation."""
+        self._place: AnswerPlace | None = None
+        """Where the message stands."""
 
-    def restore(self, message: Message, step: _Step) -> Message | None:
-        """The message with its state; None if nothing is left of it."""
+    def restore(self, message: Message, step: _Step, place: AnswerPlace | None) -> Message | None:
+        """The message with its state; None if nothing is left of it. `place` is where it stands."""
+        self._place = place
         build = _MessageBuilder()
         self._is_lost = False
         if step.stored is not None:
@@ -156,12 +181,27 @@ class _Restorer:
         parts = build.parts(self._target.wire)
         if build.has_changed_call:
             self._note(CHANGED_CALL)
-        if self._is_lost and self._target.wire in NEEDS_THINKING and message.tool_calls:
-            self.lost.update((call.id, call) for call in message.tool_calls)
-            self.notices[CALLS_AS_TEXT] = None
-            parts = tuple(part for part in parts if not isinstance(part, Thinking | ToolCall))
-            return replace(message, parts=parts)
-        return replace(message, parts=parts) if parts or message.extra else None
+        message = replace(message, parts=parts)
+        if self._is_lost and self._target.wire in NEEDS_THINKING:
+            self.losses += 1
+            return self._without_calls(message) if message.tool_calls else message if parts or message.extra else None
+        message = self.check(message)
+        return message if message.parts or message.extra else None
+
+    def check(self, message: Message) -> Message:
+        """The message without its calls if the target misses thinking that it may have had."""
+        wire = self._target.wire
+        if wire not in NEEDS_THINKING or not has_unreadable_thinking(message.parts, wire):
+            return message
+        self.losses += 1
+        self._note(CHANGED)
+        return self._without_calls(message)
+
+    def _without_calls(self, message: Message) -> Message:
+        self.lost.update((call.id, call) for call in message.tool_calls)
+        self.notices[CALLS_AS_TEXT] = None
+        parts = (part for part in message.parts if not isinstance(part, Thinking | ToolCall))
+        return replace(message, parts=tuple(parts))
 
     def _read(self, tag: FoundTag, content: TagContent | None) -> list[PartState]:
         if content is None:
@@ -189,6 +229,10 @@ class _Restorer:
             return []
         if tag is not None and _has_foreign_text(tag, state):
             return self._lose(CHANGED)
+        if tag is not None and is_moved(state, self._place, self._calls):
+            return self._lose(MOVED)
+        if state.losses != self.losses:
+            return self._lose(AFTER_LOSS)
         states: list[PartState] = []
         for part in state.parts:
             text = part.text

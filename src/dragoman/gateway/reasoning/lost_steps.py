@@ -9,8 +9,39 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from dragoman.events import arguments_text
-from dragoman.types import Document, Image, Message, Part, Text, ToolCall, ToolResult
+from dragoman.gateway.reasoning.places import GOOGLE, SIGNATURE
+from dragoman.types import Document, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import error_text
+
+OWN_IDS = "toolu"
+"""How the ids of calls begin at Anthropic (`toolu_`) and at Bedrock (`tooluse_`)."""
+PLACEHOLDERS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""What clients of Google write where a call never had a signature (gemini-cli, 2026-11)."""
+
+
+def has_unreadable_thinking(parts: Iterable[Part], wire: str, /) -> bool:
+    """Whether calls of Claude have signs of thinking that a target of some wire cannot read.
+
+    A client may have put another text in place of a tag. Calls without any sign stay: a model does not always think.
+    """
+    parts = tuple(parts)
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    return (
+        bool(calls)
+        and all(call.id.startswith(OWN_IDS) for call in calls)
+        and any(_is_unreadable(part, wire) for part in parts)
+    )
+
+
+def _is_unreadable(part: Part, wire: str) -> bool:
+    match part:
+        case Thinking():
+            return wire not in part.extra
+        case ToolCall():
+            return wire_extra(part.extra, GOOGLE).get(SIGNATURE, PLACEHOLDERS[0]) not in PLACEHOLDERS
+        case _:
+            return False
 
 
 def calls_as_text(messages: Iterable[Message], calls: Mapping[str, ToolCall], /) -> tuple[Message, ...]:

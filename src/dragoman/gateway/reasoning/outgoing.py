@@ -10,7 +10,15 @@ from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
 from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, InStore
-from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, call_digest, encode_state, state_of
+from dragoman.gateway.reasoning.state import (
+    AnswerPlace,
+    AnswerState,
+    Origin,
+    PartState,
+    call_digest,
+    encode_state,
+    state_of,
+)
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.types import Extra, Notice, Part, Response, Text, Thinking, ToolCall
 
@@ -34,12 +42,14 @@ class AnswerTagger:
         has_store: bool,
         has_tags: bool = True,
         parts_before: int = 0,
+        place: AnswerPlace | None = None,
+        losses: int = 0,
         returned: Callable[[ToolCall], ToolCall] | None = None,
     ) -> None:
         """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged.
 
-        Without `has_tags`, the state is only for the store. `returned`: a call as the client will send it back, if that
-        may differ.
+        Without `has_tags`, the state is only for the store. `place` and `losses` are as in
+        `AnswerState`. `returned`: a call as the client will send it back, if that may differ.
         """
         self.notices: tuple[Notice, ...] = ()
         self.calls: list[ToolCall] = []
@@ -54,6 +64,8 @@ class AnswerTagger:
         self.key = key
         self._has_store = has_store
         self._has_tags = has_tags
+        self._place = place
+        self._losses = losses
         self._returned = returned
         self._placement = PLACEMENTS[dialect](self._make_tag) if has_tags else InStore()
         self._indexes: dict[int, int] = {}
@@ -172,8 +184,12 @@ class AnswerTagger:
         self._next_index += 1
         return self._next_index - 1
 
+    def encode_states(self, states: Iterable[PartState], /) -> bytes:
+        """The state of some parts of the answer as bytes."""
+        return encode_state(AnswerState(self.origin, tuple(states), self._place, self._losses))
+
     def _make_tag(self, states: list[PartState]) -> str | None:
-        data = encode_state(AnswerState(self.origin, tuple(states)))
+        data = self.encode_states(states)
         if self._has_store and len(data) > MAX_INLINE:
             name = self.key.digest(data.hex())
             self._writes[name] = data

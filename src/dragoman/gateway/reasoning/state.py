@@ -68,11 +68,24 @@ class Origin(msgspec.Struct, array_like=True, frozen=True):
         return f"{self.provider}/{self.model}"
 
 
+class AnswerPlace(msgspec.Struct, array_like=True, frozen=True):
+    """Where an answer stands in its conversation. What came earlier may be left out later."""
+
+    call: str
+    """The id of the last call before it; "" if there was none."""
+    turns: int
+    """How often the user or a tool spoke since that call."""
+
+
 class AnswerState(msgspec.Struct, array_like=True, frozen=True):
     """The state of some parts of an answer, and who can read it."""
 
     origin: Origin
     parts: tuple[PartState, ...]
+    place: AnswerPlace | None = None
+    """Where the answer stands; None if that is not known."""
+    losses: int = 0
+    """How many answers before it had lost their reasoning, if the target ties reasoning to what is before it."""
 
 
 ReadState: TypeAlias = AnswerState | None

@@ -10,10 +10,11 @@ from hashlib import blake2b
 from secrets import token_bytes
 
 from dragoman.errors import StoreDown
+from dragoman.gateway.reasoning.answer_places import PlaceFinder
 from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
 from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED, place_of_state
-from dragoman.gateway.reasoning.state import AnswerState, encode_state, origin_of
+from dragoman.gateway.reasoning.state import origin_of
 from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.gateway.store import ANY, Store
@@ -48,13 +49,16 @@ class ReasoningVault:
         dialect: str,
         target: Target,
         owner: str | None,
+        request: Request,
         /,
         *,
         parts_before: int = 0,
+        losses: int = 0,
         returned: Callable[[ToolCall], ToolCall] | None = None,
     ) -> AnswerTagger | None:
-        """What tags the answer of a target after some parts; None if its state needs no tags in this dialect.
+        """What tags the answer of a target to `request`; None if its state needs no tags in this dialect.
 
+        `parts_before`: the texts that were not tagged; `losses`: how many answers in the request lost their reasoning;
         `returned`: a call as the client will send it back, if that may differ.
         """
         place = place_of_state(dialect, target)
@@ -68,6 +72,8 @@ class ReasoningVault:
             has_store=self._store.is_shared,
             has_tags=place == "tags",
             parts_before=parts_before,
+            place=PlaceFinder(request.messages).place,
+            losses=losses,
             returned=returned,
         )
 
@@ -92,7 +98,7 @@ class ReasoningVault:
         """Store what is not in the tags of an answer to `request`."""
         writes = [(name, data, LONG_TTL) for name, data in tagger.take_writes().items()]
         if is_finished and tagger.states:
-            data = encode_state(AnswerState(tagger.origin, tuple(tagger.states)))
+            data = tagger.encode_states(tagger.states)
             names = StepKeys(tagger.key, tagger.dialect, request)
             found = names.of(len(request.messages), tagger.calls, tagger.text)
             writes += [(name, data, STEP_TTL) for name in found]

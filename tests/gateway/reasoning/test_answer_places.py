@@ -1,0 +1,62 @@
+"""Where answers stand: what clients leave out or put elsewhere does not move them."""
+
+import pytest
+
+from dragoman.gateway.reasoning.answer_places import PlaceFinder, is_moved
+from dragoman.gateway.reasoning.state import AnswerPlace, AnswerState, Origin, PartState
+from dragoman.types import Message, ToolCall, ToolResult, assistant, user
+
+ORIGIN = Origin("p", "m", "a")
+
+
+def calls(*ids: str) -> Message:
+    return Message(role="assistant", parts=tuple(ToolCall(id=id, name="tide") for id in ids))
+
+
+def results(*ids: str) -> Message:
+    return Message(role="tool", parts=tuple(ToolResult(id=id, content="4 m") for id in ids))
+
+
+LOOP = (user("?"), calls("a", "b"), results("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        ((), AnswerPlace("", 0)),
+        ((user("?"), assistant("!"), user("?")), AnswerPlace("", 0)),
+        (LOOP, AnswerPlace("b", 1)),
+        ((user("?"), calls("a", "b"), results("a"), results("b"), user("?")), AnswerPlace("b", 1)),
+        ((*LOOP, assistant("!"), user("?")), AnswerPlace("b", 2)),
+        ((*LOOP, assistant("!"), assistant("!"), user("?"), user("?")), AnswerPlace("b", 2)),
+    ],
+)
+def test_the_last_call_says_where_an_answer_stands(messages: tuple[Message, ...], place: AnswerPlace) -> None:
+    assert PlaceFinder(messages).place == place
+
+
+def test_a_client_without_ids_has_no_places() -> None:
+    call = ToolCall(id="made up", name="tide", extra={"google": {}})
+    assert PlaceFinder((user("?"), Message(role="assistant", parts=(call,)))).place is None
+
+
+@pytest.mark.parametrize(
+    ("made", "found", "moved"),
+    [
+        (AnswerPlace("b", 1), AnswerPlace("b", 1), False),
+        (AnswerPlace("b", 1), AnswerPlace("b", 2), True),
+        (AnswerPlace("b", 1), AnswerPlace("", 0), True),
+        (AnswerPlace("", 0), AnswerPlace("b", 1), True),
+        (AnswerPlace("left out", 2), AnswerPlace("", 0), False),
+        (None, AnswerPlace("b", 1), False),
+        (AnswerPlace("b", 1), None, False),
+    ],
+)
+def test_a_state_is_valid_in_its_place(made: AnswerPlace | None, found: AnswerPlace | None, *, moved: bool) -> None:
+    state = AnswerState(ORIGIN, (PartState(kind="thinking", extra={}),), made)
+    assert is_moved(state, found, frozenset("ab")) is moved
+
+
+def test_state_after_the_first_call_of_an_answer_may_follow_its_result() -> None:
+    state = AnswerState(ORIGIN, (PartState(kind="thinking", extra={}, calls_before=1),), AnswerPlace("", 0))
+    assert not is_moved(state, AnswerPlace("a", 1), frozenset("ab"))
