@@ -356,7 +356,7 @@ def test_a_guardrail_that_intervenes_ends_the_text() -> None:
 
 
 def test_members_without_a_meaning_are_kept() -> None:
-    config = {"maxTokenCount": 5, "odd": 1}
+    config = {"maxTokenCount": 5, "odd": 1, "top_k": 2}
     request = decoded({"inputText": "Once", "textGenerationConfig": config, "other": 2})
     _, body = sent("bedrock/amazon.titan-text-lite-v1", request)
     assert body == {"inputText": "Once", "textGenerationConfig": config, "other": 2}
@@ -383,6 +383,9 @@ def test_prompts_that_are_refused() -> None:
     ):
         with pytest.raises(InvalidRequest, match=match):
             half.decode_request(asked(body))
+    titan = {"inputText": "a", "textGenerationConfig": 5}
+    with pytest.raises(InvalidRequest, match="textGenerationConfig must be object, got int"):
+        half_of(titan)[1].decode_request(asked(titan))
     with pytest.raises(InvalidRequest, match="modelId is required"):
         half.check("", Request(messages=(user("a"),), raw=True))
     assert TextServer().encode_error(InvalidRequest("no")) == half.encode_error(InvalidRequest("no"))

@@ -96,8 +96,15 @@ _TYPES: dict[str, Any] = {
 @cache
 def _options_type(form: str) -> type[msgspec.Struct]:
     """The options of a form, with its names, so that an error names what the client wrote."""
-    fields = [(name, kind, None) for name, kind in _TYPES.items()]
-    return msgspec.defstruct("TextOptions", fields, rename=dict(FORMS[form].options))
+    names = FORMS[form].options
+    fields = [(name, _TYPES[name], None) for name in names]
+    return msgspec.defstruct("TextOptions", fields, rename=dict(names))
+
+
+def _read_options(form: str, data: object, where: str) -> tuple[dict[str, Any], JsonObject]:
+    """The options of a body, by the names in `Request`, and its other members."""
+    options, rest = read_fields(_options_type(form), data, where)
+    return msgspec.structs.asdict(options), rest
 
 
 class _Prompt(msgspec.Struct):
@@ -118,24 +125,19 @@ class TextServer:
         prompt, _ = read_fields(_Prompt, {"prompt": rest.pop(form.prompt, None)}, "body")
         if prompt.prompt is None:
             raise missing_field(form.prompt)
-        config = rest.pop(form.config, None) if form.config is not None else rest
-        given = config if is_object(config) else {}
-        values = {field: given.pop(field) for field in form.options.values() if field in given}
-        options: Any = read_fields(_options_type(name), values, form.config or "body")[0]
-        if form.config is not None and given:
-            rest[form.config] = given
+        if form.config is None:
+            options, rest = _read_options(name, rest, "body")
+        else:
+            options, more = _read_options(name, rest.pop(form.config, {}), form.config)
+            rest |= {form.config: more} if more else {}
         rest.pop("stream", None)  # the path says it
         return "", make_request(
             _BOUNDS,
             messages=(Message(role="user", parts=(Text(text=prompt.prompt),)),),
             raw=True,
-            temperature=options.temperature,
-            top_p=options.top_p,
-            top_k=options.top_k,
-            max_tokens=options.max_tokens,
-            stop=tuple(options.stop or ()),
-            n=options.n,
+            stop=tuple(options.pop("stop", None) or ()),
             extra=request_extra(TEXT, rest, {_FORM: name}),
+            **options,
         )
 
     def check(self, model: str, request: Request, /) -> None:
