@@ -355,6 +355,7 @@ def test_a_whole_answer_of_anthropic_is_a_message(content: Any, expected: tuple[
         ({"choices": []}, "pass its choices[0].message"),
         ({"candidates": []}, "pass its candidates[0].content"),
         ({"output": []}, "pass its output, which is a list"),
+        ({"output": {"message": {}}, "stopReason": "end_turn"}, "pass its output.message"),
         ({"message": {}}, "pass its message"),
         ({"content": "hi"}, "put content into {'role': 'user', 'content': …}"),
     ],

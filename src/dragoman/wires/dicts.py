@@ -65,8 +65,7 @@ def messages_from(
     items: list[Any] = [_plain("messages", item) for item in as_items("messages", given, _EXPECTED)]
     for index, item in enumerate(items):
         if not isinstance(item, Message) and not is_message_dict(item):
-            answer = next((part for name, part in _ANSWERS.items() if is_object(item) and name in item), None)
-            hint = f"pass its {answer}" if answer else "put content into {'role': 'user', 'content': …}"
+            hint = _answer_hint(item) or "put content into {'role': 'user', 'content': …}"
             raise wrong_value(f"messages[{index}]", "a dict with a role, or a Message", item, hint)
         if is_object(item):
             _check_names(item, f"messages[{index}]")
@@ -74,7 +73,7 @@ def messages_from(
     result: list[Message] = []
     for is_ours, group in groupby(items, lambda item: isinstance(item, Message)):
         run = list(group)
-        result += run if is_ours else _decode_messages([*map(_without_facts, run)], form)
+        result += run if is_ours else _decode_messages([*map(_without_usage, run)], form)
     return tuple(result)
 
 
@@ -82,13 +81,20 @@ _ANSWERS = {
     "choices": "choices[0].message",
     "candidates": "candidates[0].content",
     "output": "output, which is a list",
+    "stopReason": "output.message",
     "message": "message",
 }
 """By a field that whole answers of an SDK have: where they have their message."""
 
 
-def _without_facts(message: JsonObject) -> JsonObject:
-    """An answer of Anthropic is a message, too; its usage and other facts are not sent back."""
+def _answer_hint(item: object) -> str | None:
+    fields = item.keys() if is_object(item) else ()
+    # The last one: answers of Bedrock have `output`, too.
+    return next((f"pass its {part}" for name, part in reversed(_ANSWERS.items()) if name in fields), None)
+
+
+def _without_usage(message: JsonObject) -> JsonObject:
+    """An answer of Anthropic is a message, too; its usage and other members are not sent back."""
     return {"role": message["role"], "content": message["content"]} if _is_answer(message) else message
 
 
