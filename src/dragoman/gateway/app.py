@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from msgspec.structs import replace
@@ -69,6 +70,8 @@ from dragoman.wires.common.server_endpoints import (
     ServerEndpoint,
 )
 
+_MAX_MEMBER = 40
+"""Characters of the name of a member in an error."""
 log = logging.getLogger("dragoman.gateway")
 
 ReadBody: TypeAlias = Callable[[BodyBytes], Awaitable[bytes]]
@@ -347,14 +350,10 @@ class App:
 
     async def _answer_by_body(self, choices: list[tuple[Route, Endpoint]], context: RequestContext) -> GatewayResponse:
         """Find what answers a request by its body."""
-        body = await decode_body(context.http, context.runtime.config.gateway, decode_request_json)
-        for route, endpoint in choices:
-            if route.accepts is not None and route.accepts(body):
-                context.wire = endpoint.wire
-                return await endpoint.handle(context)
-        members = ", ".join([*body][:8]) or "none"
-        why = f"the body must have members of a protocol that this path serves, got {members}; see docs/clouds.md"
-        raise InvalidRequest(why)
+        find = partial(_find_endpoint, choices)
+        endpoint = await decode_body(context.http, context.runtime.config.gateway, find)
+        context.wire = endpoint.wire
+        return await endpoint.handle(context)
 
     async def _serve_endpoint(self, endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
         """Model lists, token counts, embeddings, stored responses."""
@@ -444,6 +443,17 @@ class App:
 
 def _stopped() -> Stopping:
     return Stopping("the gateway is stopping, and the request took too long; send it again", retry_after=1.0)
+
+
+def _find_endpoint(choices: Iterable[tuple[Route, Endpoint]], http: HttpRequest) -> Endpoint:
+    """The endpoint that accepts the body of a request."""
+    body = decode_request_json(http)
+    for route, endpoint in choices:
+        if route.accepts is not None and route.accepts(body):
+            return endpoint
+    members = ", ".join(name[:_MAX_MEMBER] for name in islice(body, 8)) or "none"
+    why = f"the body must have members of a protocol that this path serves, got {members}; see docs/clouds.md"
+    raise InvalidRequest(why)
 
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:
