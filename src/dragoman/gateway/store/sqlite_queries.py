@@ -5,6 +5,7 @@ Queries run on a connection of their own, so that requests never wait for them.
 """
 
 import sqlite3
+from collections.abc import Iterator
 
 from dragoman.gateway.store.base import UsageRow, decode_row
 from dragoman.gateway.store.usage_queries import (
@@ -32,11 +33,12 @@ HOURS_TABLE = (
     f"CREATE TABLE IF NOT EXISTS hours (hour INTEGER, {', '.join(f'{name} TEXT' for name in GROUPS)}, "
     f"{', '.join(f'{name} INTEGER' for name in COUNTS)}, PRIMARY KEY (hour, {_NAMES})) WITHOUT ROWID;"
 )
+"""Hourly sums. A name that a request does not have is empty text, because a primary key has no NULL."""
 LATENCIES_TABLE = (
     f"CREATE TABLE IF NOT EXISTS latencies (hour INTEGER, {', '.join(f'{name} TEXT' for name in GROUPS)}, "
     f"measure INTEGER, slot INTEGER, count INTEGER, PRIMARY KEY (hour, {_NAMES}, measure, slot)) WITHOUT ROWID;"
 )
-"""Hourly sums. A name that a request does not have is empty text, because a primary key has no NULL."""
+"""How often each latency was seen in an hour: see `row_latencies`."""
 _ADD = (
     f"INSERT INTO hours VALUES ({', '.join('?' * (1 + len(GROUPS) + len(COUNTS)))}) "  # noqa: S608 - no foreign text
     f"ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in COUNTS)}"
@@ -112,7 +114,8 @@ def select_sums(db: sqlite3.Connection, query: SumsQuery, /) -> SumsResult:
         slot, count = (f"slot_of({_ROW_TIMES[measure]})", "COUNT(*)") if is_fine else ("slot", "SUM(count)")
         where = f"{_ROW_TIMES[measure]} IS NOT NULL" if is_fine else f"measure = {measure}"
         for bucket, numbers in _select(db, query, "latencies", [slot, count], where, is_by_first=True):
-            latencies.setdefault(bucket, {})[measure, numbers[0]] = numbers[1]
+            if bucket in sums:  # their number is limited
+                latencies.setdefault(bucket, {})[measure, numbers[0]] = numbers[1]
     return make_result(query, sums, latencies)
 
 
@@ -125,15 +128,15 @@ def _select(
     *,
     limit: int = -1,
     is_by_first: bool = False,
-) -> list[tuple[BucketName, list[int]]]:
-    """Numbers by bucket, and by the first number if that is wanted; from rows if the query is by minute."""
+) -> Iterator[tuple[BucketName, list[int]]]:
+    """Numbers by bucket, and by the first number if `is_by_first`; from single rows if the query is by minute."""
     is_fine = query.grain == "minute"
     moment, source = ("moment", _ROWS) if is_fine else ("hour", f"(SELECT * FROM {table} WHERE hour >= ? AND hour < ?)")  # noqa: S608
     fields = _ROW_FIELDS if is_fine else {name: f"NULLIF({name}, '')" for name in GROUPS}
     step = SECONDS.get(query.grain)
     start = str(float(query.first)) if step is None else f"CAST({moment} / {step} AS INTEGER) * {step}"
     size = 1 + len(query.groups)
-    first_group = 2 if step is None else 1  # by its place: a constant is not grouped by
+    first_group = 2 if step is None else 1  # by its position: SQLite does not group by a constant
     places = ", ".join(map(str, range(first_group, size + 1 + is_by_first)))
     where = " AND ".join([condition, *(f"{fields[group]} = ?" for group in query.filters)])
     selected = ", ".join([start, *(fields[group] for group in query.groups), *columns])
@@ -141,7 +144,7 @@ def _select(
     text += f" GROUP BY {places}" if places else ""
     text += f" ORDER BY 1, {size + 1} DESC LIMIT {limit}"
     found = db.execute(text, [query.first, query.last, *query.filters.values()])
-    return [((float(row[0]), tuple(row[1:size])), list(row[size:])) for row in found]
+    return (((float(row[0]), tuple(row[1:size])), list(row[size:])) for row in found)
 
 
 def select_rows(db: sqlite3.Connection, query: RowsQuery, /) -> RowsPage:

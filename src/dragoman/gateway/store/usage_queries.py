@@ -43,7 +43,7 @@ COUNTS: Final = (
     "first_milliseconds",
 )
 MEASURES: Final = ("", "first_")
-"""What is timed: served requests, and the first events of streams; also the begin of the names of their percentiles."""
+"""What is timed: served requests, and the first events of streams; also the prefixes of the fields of `UsageBucket`."""
 PERCENTILES: Final = (50, 95, 99)
 SLOTS_PER_DOUBLING = 8
 """How fine times are sorted: a percentile is at most 9 % above or below the real one."""
