@@ -29,7 +29,7 @@ from dragoman.testing.fake_provider import InProcessProvider
 from dragoman.testing.faulty_server import FaultyServer
 from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_path, render_events, split_words, wire_of
 from dragoman.testing.simulators.seals import Seals
-from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_object
 from dragoman.types.checks import as_text, naming, wrong_value
 from dragoman.types.parameters import named_methods
 from dragoman.wires.common.server_endpoints import CountTokens
@@ -347,11 +347,6 @@ class SimulatorServer(FaultyServer):
 
 
 # Reading JSON that may have any form ----------------------------------------------------------------------------------
-
-
-def objects(value: object, /) -> list[JsonObject]:
-    """The objects of a list; empty for anything else."""
-    return [item for item in value if is_object(item)] if is_list(value) else []
 
 
 def text_of(value: object, /) -> str:

@@ -13,10 +13,10 @@ from dragoman.testing.simulators.base import (
     Simulator,
     Violation,
     member,
-    objects,
     text_of,
 )
 from dragoman.types import JsonObject, Part, Thinking, is_list, is_object
+from dragoman.wires.common.json import objects
 
 _ROLES = ("system", "user", "assistant", "tool")
 

@@ -18,13 +18,13 @@ from dragoman.testing.simulators.base import (
     Violation,
     member,
     number_of,
-    objects,
     text_of,
 )
 from dragoman.testing.simulators.schemas import ANTHROPIC, schema_problems
 from dragoman.testing.simulators.seals import digest
 from dragoman.types import JsonObject, Part, Thinking, is_list, is_object
 from dragoman.types.data_urls import decode_base64
+from dragoman.wires.common.json import objects
 
 _FIELDS = frozenset(
     "model max_tokens messages system stop_sequences stream tools tool_choice output_config output_format thinking "

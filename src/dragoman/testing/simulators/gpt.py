@@ -16,12 +16,12 @@ from dragoman.testing.simulators.base import (
     Violation,
     member,
     number_of,
-    objects,
     text_of,
 )
 from dragoman.testing.simulators.schemas import OPENAI_STRICT, schema_problems
 from dragoman.testing.simulators.seals import digest
 from dragoman.types import JsonObject, Opaque, Part, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.wires.common.json import objects
 
 _FIELDS = frozenset(
     "model input instructions background context_management conversation include max_output_tokens max_tool_calls "

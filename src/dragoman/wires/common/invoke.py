@@ -16,12 +16,12 @@ import msgspec
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import JsonObject, Part, Request, Response, Usage, is_list, is_object
+from dragoman.types import JsonObject, Part, Request, Response, Usage, is_object
 from dragoman.wires.base import ServerHalf, StreamEncoder
 from dragoman.wires.common.aws_errors import encode_aws_error, encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder, encode_event, encode_exception
 from dragoman.wires.common.framing import Frame
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, objects, without_none
 from dragoman.wires.common.server_endpoints import Route
 
 METRICS = "amazon-bedrock-invocationMetrics"
@@ -47,7 +47,7 @@ def _is_anthropic(body: JsonObject) -> bool:
     return (
         "anthropic_version" in body
         or ("messages" in body and isinstance(body.get("system"), str))
-        or any("input_schema" in tool for tool in _objects(body.get("tools")))
+        or any("input_schema" in tool for tool in objects(body.get("tools")))
     )
 
 
@@ -55,12 +55,8 @@ def _is_converse(body: JsonObject) -> bool:
     """Whether it is a body of Nova; its blocks have no type, and each member of a block is what the block is."""
     if body.keys() & {"schemaVersion", "inferenceConfig", "toolConfig"}:
         return True
-    contents = [message.get("content") for message in _objects(body.get("messages"))]
-    return any("type" not in block for content in contents for block in _objects(content))
-
-
-def _objects(value: object) -> list[JsonObject]:
-    return [item for item in value if is_object(item)] if is_list(value) else []
+    contents = [message.get("content") for message in objects(body.get("messages"))]
+    return any("type" not in block for content in contents for block in objects(content))
 
 
 _FORMS: tuple[tuple[Form, Callable[[JsonObject], bool]], ...] = (

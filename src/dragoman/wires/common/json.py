@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dragoman.errors import InvalidRequest, Malformed, Truncated
-from dragoman.types import JsonObject
+from dragoman.types import JsonObject, is_list, is_object
 from dragoman.wires.common.framing import Frame
 
 T = TypeVar("T")
@@ -119,6 +119,15 @@ def without_none(data: JsonObject, /) -> JsonObject:
     {'b': 0}
     """
     return {key: value for key, value in data.items() if value is not None}
+
+
+def objects(value: object, /) -> list[JsonObject]:
+    """The objects of a list; empty for anything else.
+
+    >>> objects([{"a": 1}, 2]), objects("a")
+    ([{'a': 1}], [])
+    """
+    return [item for item in value if is_object(item)] if is_list(value) else []
 
 
 def whole_number(value: object, /) -> int | None:

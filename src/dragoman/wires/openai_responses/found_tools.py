@@ -1,9 +1,9 @@
 """Tools that a tool search of the client finds, for wires that define all tools before the conversation.
 
 There, a new definition would change the beginning of the conversation: the provider's cache is lost, and Claude refuses
-its own thinking. So whoever offers a tool search also offers one function that calls any tool by its name, from the
-first request on. The result of a search describes the tools that it found. A call of a found tool is a call of that
-function on other wires, and the call itself on this wire, where the search defines the tools.
+its own thinking. So a request with a tool search also offers one function, the caller, that calls any tool by its name.
+The result of a search describes the tools that it found. A call of a found tool is a call of the caller on other wires,
+and the call itself on this wire, where the search defines the tools.
 """
 
 import re
@@ -14,15 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.events import arguments_text, parse_history_arguments
-from dragoman.types import AnyTool, JsonObject, Message, Part, Text, Tool, ToolCall, ToolResult, is_list, is_object
+from dragoman.types import AnyTool, JsonObject, Message, Part, Text, Tool, ToolCall, ToolResult, is_object
 from dragoman.wires.common.extra import CHANGED, wire_extra
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import encode_json, objects
 from dragoman.wires.openai_responses.schema import COVERED
 
 CALLER = "call_found_tool"
 """The name of the function that calls a found tool."""
 FOUND = "found"
-"""In the `extra` of the caller, and of a call of it that stands for another call."""
+"""In the `extra` of the caller, and of a call of the caller that replaces the call of a found tool."""
 _PARAMETERS: JsonObject = {
     "type": "object",
     "properties": {
@@ -118,11 +118,6 @@ def found_definitions(messages: Iterable[Message]) -> Iterator[JsonObject]:
                     yield {"tool": tool}
 
 
-def objects(value: object) -> list[JsonObject]:
-    """The objects of a list."""
-    return [item for item in value if is_object(item)] if is_list(value) else []
-
-
 def is_found_by_search(message: Message, tools: Iterable[AnyTool]) -> bool:
     """Whether the results of a message define tools that the caller calls."""
     return any(_search_output(result) is not None for result in message.tool_results) and any(map(_is_search, tools))
@@ -140,12 +135,12 @@ def as_call_of_caller(call: ToolCall) -> ToolCall:
     raw = None if call.raw is None else f'{{"name":{encode_json(call.name).decode()},"arguments":{call.raw}}}'
     extra = {**call.extra, COVERED: {**covered, FOUND: True}}
     if raw is not None and parse_history_arguments(raw)[0] != arguments:
-        raw = None  # the text is no JSON object
+        raw = None  # the text is not a JSON object
     return replace(call, name=CALLER, arguments=arguments, raw=raw, extra=extra)
 
 
 def as_call_of_found(call: ToolCall) -> ToolCall:
-    """The inverse: the call that a call of the caller stands for; the same call if it names none."""
+    """The inverse: the call of a found tool that a call of the caller replaces; the same call if it names no tool."""
     reader = FoundCallReader()
     text = reader.read(arguments_text(call))
     if reader.name is not None and reader.is_over:
