@@ -116,7 +116,10 @@ def _any(value: object) -> Any:
         ),
         (lambda: _any(Image.from_path)(file="a.png"), "Image.from_path has no parameter file; write path="),
         (_any(Image.from_path), "path must be passed to Image.from_path, got nothing; write path="),
-        (lambda: _any(Image.from_path)("a.png", path="b.png"), "path must be passed once, got it by place and by name"),
+        (
+            lambda: _any(Image.from_path)("a.png", path="b.png"),
+            "path must be passed once, got it by position and by name",
+        ),
         (
             lambda: _any(Image.from_path)("a.png", "low"),
             "Image.from_path must be called with names, got too many values",

@@ -130,14 +130,18 @@ _MESSAGE = Message("user")
 
 
 def _message(role: Role, parts: tuple[Any, ...]) -> Message:
-    if len(parts) == 1 and type(parts[0]) in _LISTS:
-        parts = (*parts[0],)
+    parts = _unpacked(parts)
     try:
         made: Any = tuple([replace(_TEXT, text=part, extra={}) if type(part) is str else part for part in parts])
         return replace(_MESSAGE, role=role, parts=made, extra={})
     except InvalidRequest as error:
         name_parameter(error, "parts")
         raise
+
+
+def _unpacked(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of a call; those of the list if it got only one list."""
+    return tuple(values[0]) if len(values) == 1 and type(values[0]) in _LISTS else values
 
 
 @named_parameters
@@ -173,15 +177,13 @@ def assistant(*parts: PartLike | Sequence[PartLike]) -> Message:
 
 @named_parameters
 def tool_results(*results: ToolResult | Sequence[ToolResult]) -> Message:
-    """A message with the results of tool calls, or with one list of them.
+    """A message with the results of tool calls, from results or from one list of them.
 
     >>> tool_results(ToolResult(id="call_1", content="4.2 m")).role
     'tool'
     """
-    given: tuple[Any, ...] = results
-    if len(given) == 1 and type(given[0]) in _LISTS:
-        given = (*given[0],)
-    for result in given:
+    parts = _unpacked(results)
+    for result in parts:
         if not isinstance(result, ToolResult):
             raise wrong_value("results", "ToolResult values", result)
-    return Message(role="tool", parts=given)
+    return Message(role="tool", parts=parts)

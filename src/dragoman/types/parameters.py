@@ -1,4 +1,4 @@
-"""Wrong names of parameters: what the structs and functions of users say about them, in errors of our tree."""
+"""Calls of the public types and functions with wrong parameters: InvalidRequest with a hint, not TypeError."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
@@ -159,7 +159,7 @@ def _call_error(function: Callable[..., Any], values: tuple[Any, ...], fields: M
             advice = _advice(field, known) if known else f"write {name}(…) without a name"
             return InvalidRequest(f"{name} has no parameter {field}; {advice}", param=field)
         if field in ordered[: len(values)]:
-            return InvalidRequest(f"{field} must be passed once, got it by place and by name", param=field)
+            return InvalidRequest(f"{field} must be passed once, got it by position and by name", param=field)
     for each in parameters:
         given = each.name in ordered[: len(values)] or each.name in fields
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and not given:
