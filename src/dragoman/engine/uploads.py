@@ -57,8 +57,11 @@ def resolve_files(request: Request, target: Target, call: CallContext, /) -> Pla
     for message in request.messages:
         parts: list[Part] = []
         for part in message.parts:
+            if not is_file(part):
+                parts.append(part)
+                continue
             media = cast("Media", part)
-            id = (yield from _store(media, hooks, target, call, notices, recalled)) if is_file(part) else None
+            id = yield from _store(media, hooks, target, call, notices, recalled)
             if id is None:
                 parts.append(part)
                 continue

@@ -75,7 +75,7 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     batch_storage: BatchStorage | None = None
     """Where the rows of batches are stored, at Bedrock; None is what the environment says."""
     deployment_limits: DeploymentLimits | None = None
-    """What each of its models may get from this process, so that the provider need not refuse requests."""
+    """What each of its models may get at most, so that the provider need not refuse requests."""
 
     def __post_init__(self) -> None:
         check_struct(self, SetupError)

@@ -149,7 +149,7 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     api_version: str | None = None
     """The version header of the API; None is the wire's own."""
     system_turns: bool = False
-    """System messages may stand inside the history."""
+    """System messages may be inside the history."""
     temperature_excludes_top_p: bool = False
     """A request may have `temperature` or `top_p`, not both."""
     signed_thinking: bool = False
@@ -306,7 +306,7 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     batch_storage: BatchStorage | None = None
     """Where the rows of batches are stored, if the provider wants them in a storage of its user."""
     deployment_limits: DeploymentLimits | None = None
-    """What it may get from this process."""
+    """What it may get at most, from this process or from all gateways that share a store."""
     pool: DeploymentPool | None = None
     """The pool that it is a deployment of, in this chain."""
     price_name: str | None = None

@@ -1,7 +1,7 @@
 """The limits of deployments, counted in the store for all workers and gateways that share it.
 
 A request to a deployment with limits reserves its place before it is sent, in one round trip to the store. The place is
-given back in the background, so that the answer does not wait for it. Deployments without limits never ask.
+given back in the background, so that the answer does not wait for it. Deployments without limits do not use the store.
 """
 
 from secrets import token_hex
@@ -13,7 +13,7 @@ from dragoman.gateway.store.base import ConcurrencySlot, CounterLevel, WindowCou
 from dragoman.targets.target import Target
 
 DOWN_WAIT = 1.0
-"""Seconds until the store is asked again, if it must be asked and cannot be reached."""
+"""Seconds until the next try, if limits must be enforced and the store is down."""
 
 
 class StoredDeploymentLimits:

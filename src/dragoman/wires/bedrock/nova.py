@@ -1,4 +1,4 @@
-"""Nova's own body, which InvokeModel takes: that of Converse, with the fields of the model beside the others."""
+"""Nova's own body, which InvokeModel takes: that of Converse, but fields of the model are at its top level."""
 
 import msgspec
 

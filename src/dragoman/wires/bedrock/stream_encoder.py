@@ -38,8 +38,8 @@ from dragoman.wires.common.part_order import PartEvent, PartOrder
 _LATE_FIELDS = frozenset({"metrics", "trace", "performanceConfig"})
 """Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
 
-_MODEL_FIELDS = "additionalModelResponseFields"
-"""The only member of an end that may have anything."""
+_RESPONSE_FIELDS = "additionalModelResponseFields"
+"""The only member of `messageStop` in which Converse allows members of any name."""
 
 
 def encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObject, JsonObject]:
@@ -114,7 +114,7 @@ class ConverseStreamEncoder:
             case Finished():
                 stop, metadata = self._end(event.finish, event.usage, event.service_tier)
                 if late := encode_notices(event.notices):
-                    stop[_MODEL_FIELDS] = {**wire_extra(stop, _MODEL_FIELDS), **late}
+                    stop[_RESPONSE_FIELDS] = {**wire_extra(stop, _RESPONSE_FIELDS), **late}
                 return (
                     self._order.cut(lambda: self._stop() if self._has_started else b"")
                     + _event("messageStop", **stop)

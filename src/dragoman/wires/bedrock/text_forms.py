@@ -10,7 +10,7 @@ from dragoman.wires.common.invoke import METRICS, read_metrics
 from dragoman.wires.common.json import whole_number
 
 TEXT = "bedrock_text"
-"""The name in `extra` of what these bodies have besides."""
+"""The key in `extra` of the members that `Request` and `Response` have no field for."""
 GUARDRAIL, INTERVENED = "amazon-bedrock-guardrailAction", "INTERVENED"
 """What a guardrail did, and its word if it replaced the answer."""
 _STOP: dict[FinishReason, str] = {
@@ -28,13 +28,13 @@ class TextForm(msgspec.Struct, frozen=True, kw_only=True):
 
     prompt: str = "prompt"
     config: str | None = None
-    """The member with the options; None if they stand beside the prompt."""
+    """The member with the options; None if they are at the top level of the body."""
     options: Mapping[str, str]
     """The names of options, by the name in `Request`."""
     signs: frozenset[str] = frozenset()
     """Members that only this form has."""
     items: str | None = None
-    """The list of answers in a whole body; None if the answer stands in the body itself."""
+    """The list of answers in a whole body; None if the body itself is the answer."""
     chunk_items: str | None = None
     """The same in a chunk of a stream."""
     text: str
@@ -165,7 +165,7 @@ class TextPiece(msgspec.Struct, frozen=True):
 
 
 def read_piece(body: JsonObject, /) -> TextPiece | None:
-    """A whole body or a chunk of any form; None if it is of none.
+    """Read a whole body or a chunk of any form; None if it has no such form.
 
     >>> read_piece({"generation": "a time", "stop_reason": "stop"}).texts
     [('a time', 'stop')]

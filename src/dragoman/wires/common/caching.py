@@ -176,9 +176,9 @@ def read_mark(extra: dict[str, Any], /) -> CachePoint | None:
 
 
 def point_block(extra: dict[str, Any], wire: str, /) -> Opaque | None:
-    """The cache point of a part as a block of its own, to stand after a reference to the part, which has no `extra`.
+    """The cache point of a part as a block of its own: it follows the reference to the part, which has no `extra`.
 
-    None if there is none, or if it is in the form of the wire: then the reference has it.
+    None if the part has no point, or has it in the form of the wire: then the reference has it, too.
 
     >>> point_block({"cache": {"ttl": 60}}, "anthropic").data
     {'cachePoint': {'type': 'default', 'ttl': 60}}

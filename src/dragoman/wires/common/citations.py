@@ -96,7 +96,7 @@ def _read_span(data: JsonObject) -> Citation:
 
 
 def read_search_results(results: object, urls: object, /) -> list[Citation]:
-    """The sources of an answer that stand next to it: results of a search, and URLs in the order of their numbers.
+    """The sources that an answer lists next to its text: results of a search, and URLs in the order of their numbers.
 
     >>> [source.title for source in read_search_results([{"url": "https://x", "title": "X"}], ["https://y", "https://x"])]
     [None, 'X']

@@ -80,7 +80,7 @@ class S3Batches:
         is_over = status in _ENDED
         message = f": {data['message']}" if data.get("message") else ""
         done = count(data, "processedRecordCount")
-        has_results = done > 0 if status != "Completed" else True
+        has_results = status == "Completed" or done > 0
         return ProviderJob(
             id=id,
             state="ended" if is_over else "running",
