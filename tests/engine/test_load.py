@@ -177,7 +177,7 @@ def claim(loads: Loads, to: Target, answer: Room | LimitState | None, tokens: in
     return slot
 
 
-def test_what_a_request_used_is_told_to_whom_the_limit_is_shared_with() -> None:
+def test_the_tokens_of_a_request_are_charged_to_the_shared_limit() -> None:
     loads, room = Loads(), Room()
     slot = claim(loads, limited(requests_per_minute=1), room)
     assert slot is not None
@@ -208,6 +208,6 @@ def test_a_call_that_ends_while_it_asks_for_room_leaves_nothing() -> None:
     assert loads.full(to, 0.0, 0) is None
 
 
-def test_a_target_without_limits_asks_nobody() -> None:
+def test_a_target_without_limits_claims_no_room() -> None:
     with pytest.raises(StopIteration):
         next(Loads().claim(target("aa/m"), 0.0, 0))

@@ -116,7 +116,7 @@ def test_pieces_are_renewed_with_the_same_ends(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_silent_response_is_pinged_and_a_dead_worker_is_not_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_events, "LAST_PIECE", 0.05)
+    monkeypatch.setattr(shared_events, "LAST_PIECE_TIMEOUT", 0.05)
 
     async def work() -> None:
         store = open_store("memory")

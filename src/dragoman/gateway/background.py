@@ -41,10 +41,10 @@ LEASE = 30.0
 RENEWAL = 10.0
 CHECK = 0.5
 """Seconds between two looks for a mark of another worker."""
-PATIENCE = 10.0
+CANCEL_TIMEOUT = 10.0
 """Seconds in which the worker of a response must notice that it is cancelled."""
-KEPT = 30 * DAY
-DEAD = "the worker of the response has stopped"
+SNAPSHOT_TTL = 30 * DAY
+WORKER_STOPPED = "the worker of the response has stopped"
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes of the events of one response; with more, it fails."""
 MAX_ALL_BYTES = 16 * MAX_BYTES
@@ -255,14 +255,14 @@ class BackgroundResponses:
         if entry is None:
             return None
         snapshot = _decode(entry.value)
-        return hooks.fail(snapshot, DEAD) if lease is None and not hooks.is_over(snapshot) else snapshot
+        return hooks.fail(snapshot, WORKER_STOPPED) if lease is None and not hooks.is_over(snapshot) else snapshot
 
     async def _cancel(self, context: RequestContext, hooks: BackgroundHooks, id: str) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
         if running is not None:
             await _end(running)
             return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
-        store, deadline = context.runtime.store, time.monotonic() + PATIENCE
+        store, deadline = context.runtime.store, time.monotonic() + CANCEL_TIMEOUT
         snapshot = await self._stored(context, hooks, id)
         if snapshot is not None and not hooks.is_over(snapshot):
             await store.write(store_key("cancel", context.owner, id), b"1", ttl=LEASE)
@@ -321,7 +321,9 @@ async def _lease(store: Store, running: RunningResponse) -> None:
 
 async def _save(store: Store, running: RunningResponse) -> None:
     owner, id = running.key
-    await store.write(store_key("background", owner, id), msgspec.json.encode(running.progress.snapshot), ttl=KEPT)
+    await store.write(
+        store_key("background", owner, id), msgspec.json.encode(running.progress.snapshot), ttl=SNAPSHOT_TTL
+    )
 
 
 async def _happens(event: asyncio.Event, timeout: float) -> bool:  # noqa: ASYNC109 - a ping is due then

@@ -33,7 +33,7 @@ MAX_BATCHES = 1000
 """Batches of one key that are listed; a new one pushes the oldest out."""
 MAX_ALL_RUNNING = 10_000
 """Batches of all keys that have not ended."""
-KEPT = 30 * DAY
+BATCH_TTL = 30 * DAY
 LEASE = 30.0
 """Seconds for which a worker holds a batch after it renewed its lease."""
 _batch_decoder = msgspec.json.Decoder(StoredBatch)
@@ -51,8 +51,8 @@ class BatchStore:
         """Set if this worker created or cancelled a batch."""
         self.files = files
         self._store = store
-        self._ids = IdList(store, "batches", limit=MAX_BATCHES, ttl=KEPT)
-        self._running = IdList(store, "running-batches", limit=MAX_ALL_RUNNING, ttl=KEPT)
+        self._ids = IdList(store, "batches", limit=MAX_BATCHES, ttl=BATCH_TTL)
+        self._running = IdList(store, "running-batches", limit=MAX_ALL_RUNNING, ttl=BATCH_TTL)
 
     async def run(
         self, owner: str | None, query: BatchQuery, /
@@ -106,7 +106,7 @@ class BatchStore:
             problems=problems,
         )
         if not problems:
-            await self._store.write(store_key("batch-rows", owner, batch.id), msgspec.json.encode(rows), ttl=KEPT)
+            await self._store.write(store_key("batch-rows", owner, batch.id), msgspec.json.encode(rows), ttl=BATCH_TTL)
         await self._write(owner, batch)
         await self._ids.add(owner, batch.id)
         if not problems:
@@ -163,7 +163,7 @@ class BatchStore:
         return None if entry is None else _batch_decoder.decode(entry.value)
 
     async def _write(self, owner: str | None, batch: StoredBatch) -> None:
-        await self._store.write(store_key("batch", owner, batch.id), msgspec.json.encode(batch), ttl=KEPT)
+        await self._store.write(store_key("batch", owner, batch.id), msgspec.json.encode(batch), ttl=BATCH_TTL)
 
     async def change(self, owner: str | None, id: str, change: Callable[[StoredBatch], StoredBatch], /) -> StoredBatch:
         """Change what is stored of a batch. Clients and the runner may do so at the same time."""
@@ -173,7 +173,7 @@ class BatchStore:
             if entry is None:
                 raise NotStored(f"no batch {id[:200]!r}")
             batch = change(_batch_decoder.decode(entry.value))
-            if await self._store.write(key, msgspec.json.encode(batch), ttl=KEPT, expects=entry.version):
+            if await self._store.write(key, msgspec.json.encode(batch), ttl=BATCH_TTL, expects=entry.version):
                 return batch
         raise StoreDown(f"batch: not written, {MAX_SWAPS} other requests wrote first", retry_after=1.0)
 
@@ -191,7 +191,9 @@ class BatchStore:
 
     async def save_result(self, owner: str | None, id: str, index: int, result: BatchRowResult, /) -> None:
         """Store the result of a row."""
-        await self._store.write(store_key("batch-row", owner, f"{id}/{index}"), msgspec.json.encode(result), ttl=KEPT)
+        await self._store.write(
+            store_key("batch-row", owner, f"{id}/{index}"), msgspec.json.encode(result), ttl=BATCH_TTL
+        )
 
     async def results(self, owner: str | None, id: str, /) -> list[BatchRowResult]:
         """The results of all rows that have one, in the order of the rows."""

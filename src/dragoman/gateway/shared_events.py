@@ -21,9 +21,9 @@ TTL = 600.0
 """Seconds for which a mark and the pieces stay in the store; both are renewed while they are needed."""
 POLL = 0.1
 """Seconds between two looks for the next piece."""
-PATIENCE = 10.0
+FIRST_PIECE_TIMEOUT = 10.0
 """Seconds in which the worker of a response must write its first piece."""
-LAST_PIECE = 3.0
+LAST_PIECE_TIMEOUT = 3.0
 """Seconds in which the next piece must come after the response has ended or its worker has died."""
 MAX_PIECE = 1024 * 1024
 """Bytes of the events in one piece; a larger event is a piece of its own."""
@@ -116,7 +116,7 @@ class EventReader:
 
     async def ask(self) -> bool:
         """Ask the other worker for the events, and wait until it writes them; False if it does not."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FIRST_PIECE_TIMEOUT
         await self._mark()
         while (await self._read(0)) is None:
             if time.monotonic() > deadline or await self._is_over():
@@ -141,7 +141,7 @@ class EventReader:
                 continue
             now = time.monotonic()
             if deadline is None and await self._is_over():
-                deadline = now + LAST_PIECE  # the last piece may be on its way
+                deadline = now + LAST_PIECE_TIMEOUT  # the last piece may be on its way
             elif deadline is not None and now > deadline:
                 raise Truncated("the worker of the response has stopped; fetch the response instead")
             if now - written_at > ping:
