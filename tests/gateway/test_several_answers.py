@@ -88,24 +88,35 @@ def test_google_has_all_candidates_of_a_target_with_them(
 _NONE = types.Content()
 
 
-def test_a_target_without_n_is_called_once_and_says_so(openai: OpenAI, upstream: FaultyServer) -> None:
+def test_a_target_without_n_is_called_once_for_each_answer(
+    openai: OpenAI, upstream: FaultyServer, gateway: Gateway
+) -> None:
     before = len(upstream.requests)
-    upstream.add("One.")
+    upstream.add(*(Response(message=assistant(text), finish=STOP, usage=Usage(input=3, output=2)) for text in TEXTS))
     raw = openai.chat.completions.with_raw_response.create(model="claude/m", messages=MESSAGES, n=3)
-    assert [choice.message.content for choice in raw.parse().choices] == ["One."]
-    assert raw.headers["x-dragoman-notice"] == "dropped n: anthropic: not supported"
-    assert len(upstream.requests) == before + 1
+    completion = raw.parse()
+    assert sorted(choice.message.content or "" for choice in completion.choices) == sorted(TEXTS)
+    assert completion.usage is not None
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (9, 6)
+    assert raw.headers["x-dragoman-notice"] == "info n: anthropic: not supported; 3 requests were sent"
+    assert len(upstream.requests) == before + 3
 
 
-def test_google_gets_one_candidate_of_a_target_without_them(google: genai.Client, upstream: FaultyServer) -> None:
-    before = len(upstream.requests)
-    upstream.add("One.")
+def test_google_has_all_candidates_of_a_target_without_them(google: genai.Client, upstream: FaultyServer) -> None:
+    upstream.add(*TEXTS)
     config = types.GenerateContentConfig(candidate_count=3)
     response = google.models.generate_content(model="claude/m", contents="Count.", config=config)
-    assert response.text == "One."
-    assert response.sdk_http_response is not None
-    notice = (response.sdk_http_response.headers or {})["x-dragoman-notice"]
-    assert notice == "dropped n: anthropic: not supported"
+    texts = [part.text for candidate in response.candidates or () for part in (candidate.content or _NONE).parts or ()]
+    assert sorted(text or "" for text in texts) == sorted(TEXTS)
+
+
+def test_a_stream_of_a_target_without_n_has_one_answer_and_says_so(openai: OpenAI, upstream: FaultyServer) -> None:
+    before = len(upstream.requests)
+    upstream.add("One.")
+    raw = openai.chat.completions.with_raw_response.create(model="claude/m", messages=MESSAGES, n=3, stream=True)
+    text = "".join(choice.delta.content or "" for chunk in raw.parse() for choice in chunk.choices)
+    assert text == "One."
+    assert raw.headers["x-dragoman-notice"] == "dropped n: anthropic: not supported"
     assert len(upstream.requests) == before + 1
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from dragoman.engine.effects import Job, JobGroup, JobResult, NextResult, Plan, StartJobs, perform
+from dragoman.engine.effects import Job, JobGroup, JobResult, NextResult, Plan, Sleep, StartJobs, StartPlans, perform
 from dragoman.io import task_runner as jobs
 from dragoman.io.driver import Driver
 from dragoman.io.transport import make_transport
@@ -435,3 +435,41 @@ def test_a_thread_may_outlive_its_loop() -> None:
     for thread in left:
         thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in left)
+
+
+# Plans ----------------------------------------------------------------------------------------------------------------
+
+
+def all_plans(*plans: Plan[Any]) -> Plan[list[tuple[int, JobResult]]]:
+    running: JobGroup = yield StartPlans(plans)
+    ended: list[tuple[int, JobResult]] = []
+    for _ in plans:
+        ended.append((yield NextResult(running)))  # noqa: PERF401 - a comprehension cannot yield
+    return ended
+
+
+def test_plans_run_at_the_same_time(way: Way) -> None:
+    meeting = threading.Barrier(3, timeout=PATIENCE)
+    ended = way(all_plans(*(perform(Job(meeting.wait, timeout=PATIENCE)) for _ in range(3))))
+    assert sorted(number for number, _ in ended) == [0, 1, 2]
+    assert all(outcome.value.error is None for _, outcome in ended)
+
+
+def test_plans_that_run_end_with_the_plan_that_started_them(way: Way) -> None:
+    closed = threading.Semaphore(0)
+
+    def sleeper() -> Plan[None]:
+        try:
+            yield Sleep(600.0)
+        finally:
+            closed.release()
+
+    def broken() -> Plan[None]:
+        yield StartPlans((sleeper(), sleeper()))
+        yield Sleep(0.05)  # both have begun to wait
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        way(broken())
+    assert closed.acquire(timeout=PATIENCE)
+    assert closed.acquire(timeout=PATIENCE)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dragoman.engine.effects import (
@@ -28,6 +29,7 @@ from dragoman.engine.effects import (
     Sign,
     Sleep,
     StartJobs,
+    StartPlans,
 )
 from dragoman.http import Head, HttpResponse
 from dragoman.targets.target import Capabilities, Target
@@ -155,6 +157,9 @@ class World:
             case StartJobs():
                 self.jobs.append(effect.jobs)
                 return JobGroup([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])
+            case StartPlans():
+                jobs = [Job(partial(self.run, plan)) for plan in effect.plans]
+                return JobGroup([(number, self.outcome(job)) for number, job in enumerate(jobs)])
             case NextResult():
                 return effect.group.handle.pop(0)
         return None

@@ -55,6 +55,16 @@ class Timeouts(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
         return None if self.first_event is None or self.idle is None else max(self.first_event, self.idle)
 
 
+def remaining_time(timeouts: Timeouts, seconds: float, /) -> Timeouts:
+    """The time limits of what is left of a call after some seconds.
+
+    >>> remaining_time(Timeouts(total=30), 10).total
+    20
+    """
+    total = timeouts.total
+    return timeouts if total is None else msgspec.structs.replace(timeouts, total=max(total - seconds, 0.001))
+
+
 AdaptRequest: TypeAlias = Callable[[Request, Target], tuple[Request, tuple[Notice, ...]]]
 """Makes the request for one target, with notices of what the target does not get."""
 

@@ -190,6 +190,12 @@ class StartJobs(msgspec.Struct, frozen=True):
     jobs: tuple[Job, ...]
 
 
+class StartPlans(msgspec.Struct, frozen=True, eq=False):
+    """Start some plans at the same time. The result is a `JobGroup`; their events are dropped."""
+
+    plans: tuple["Plan[Any]", ...]
+
+
 class NextResult(msgspec.Struct, frozen=True):
     """Wait for the next job that ends. The result is its number and its `JobResult`."""
 
@@ -230,6 +236,7 @@ IoEffect: TypeAlias = (
     | Claim
     | Compute
     | StartJobs
+    | StartPlans
     | NextResult
 )
 Effect: TypeAlias = Now | Emit | Send | Observe | IoEffect

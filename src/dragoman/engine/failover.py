@@ -22,6 +22,7 @@ from dragoman.engine.health import Health, TargetAdmission, TrialLease
 from dragoman.engine.load import LimitState, Loads
 from dragoman.engine.plain_call import SERVED, is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
+from dragoman.engine.several_answers import several_answers
 from dragoman.engine.uploads import attempt_with_files
 from dragoman.errors import (
     AuthFailed,
@@ -142,6 +143,8 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
 
     If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
     """
+    if request.n is not None and request.n > 1 and not request.stream:
+        return several_answers(lambda *each: Chain(each[0], health, each[2]).run(each[1]), request, targets, options)
     if not _is_short(request, targets, options):
         return Chain(request, health, options).run(targets)
     return plain_call(

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from dragoman.engine import failover
+from dragoman.engine.call_context import remaining_time
 from dragoman.engine.effects import Job, Now, Plan, perform
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
@@ -126,11 +127,10 @@ def with_output_schema(request: Request, output_type: OutputType[Any], targets: 
 
 def _with_remaining_time(options: ChainOptions, started_at: float) -> Plan[ChainOptions]:
     """Reduce the total timeout by the time used so far: repairs count as part of the call."""
-    total = options.timeouts.total
-    if total is None:
+    if options.timeouts.total is None:
         return options
     now: float = yield Now()
-    return replace(options, timeouts=replace(options.timeouts, total=max(total - (now - started_at), 0.001)))
+    return replace(options, timeouts=remaining_time(options.timeouts, now - started_at))
 
 
 def _sum_up(responses: list[Response], notices: list[Notice]) -> Parsed[Any]:

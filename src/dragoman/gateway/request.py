@@ -7,7 +7,7 @@ the decoded request, chooses its targets and loads what is stored of its convers
 
 import random
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import count
 from os import getpid
@@ -19,6 +19,7 @@ from dragoman.engine.effects import Emit, Plan
 from dragoman.engine.failover import Chain, ChainOptions
 from dragoman.engine.prompt_caches import has_points
 from dragoman.engine.routing import chain_routing, weighted_order
+from dragoman.engine.several_answers import several_answers
 from dragoman.errors import InvalidRequest, StoreDown, redact
 from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
@@ -329,8 +330,13 @@ class RequestContext:
         adapt = None if self._tags is None else self._tags.for_target
         # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
         options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
-        self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
-        plan = self._chain.start(_without_stored_prompts(request, self.choice.targets))
+
+        def call(request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
+            self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
+            return self._chain.start(targets)
+
+        make = call if request.n is None or request.n == 1 or request.stream else partial(several_answers, call)
+        plan = make(request, _without_stored_prompts(request, self.choice.targets), options)
         return plan if compaction is None else _compacted(plan, compaction)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:

@@ -21,6 +21,7 @@ from dragoman.engine.effects import (
     Exchange,
     Fetch,
     IoEffect,
+    Job,
     JobGroup,
     NextResult,
     Now,
@@ -36,6 +37,7 @@ from dragoman.engine.effects import (
     Sign,
     Sleep,
     StartJobs,
+    StartPlans,
 )
 from dragoman.engine.failover import CooldownStarted
 from dragoman.engine.load import SharedLimits
@@ -88,9 +90,9 @@ class Driver:
         if self.observers:
             notify(self.observers, what)
 
-    def run(self, plan: Plan[T], /) -> T:
-        """The result of a plan; its events are dropped."""
-        execution = _Execution(self, plan)
+    def run(self, plan: Plan[T], stopper: Stopper | None = None, /) -> T:
+        """The result of a plan; its events are dropped. With a stopper, another thread can stop it."""
+        execution = _Execution(self, plan, stopper)
         try:
             while execution.advance() is not None:
                 continue
@@ -170,6 +172,8 @@ class Driver:
                 return None
             case StartJobs():
                 return JobGroup(resources.jobs.start(effect.jobs))
+            case StartPlans():
+                return JobGroup(resources.jobs.start([resources.job(self, plan) for plan in effect.plans]))
             case NextResult():
                 return resources.next_result(effect.group)
             case Random():
@@ -205,6 +209,9 @@ class Driver:
                 return None if self.limits is None else await self.limits.claim(effect.target, effect.tokens)
             case StartJobs():
                 return JobGroup(resources.ajobs.start(effect.jobs))
+            case StartPlans():
+                jobs = [Job(partial(self.arun, plan), is_quick=True) for plan in effect.plans]
+                return JobGroup(resources.ajobs.start(jobs))
             case NextResult():
                 return await effect.group.handle.next()
             case Random():
@@ -229,6 +236,8 @@ class _Resources:
     handle: Handle | None = None
     _jobs: Jobs | None = None
     _ajobs: AsyncJobs | None = None
+    _stoppers: tuple[Stopper, ...] = ()
+    """Of plans that run in threads."""
 
     stopper: Stopper | None
 
@@ -243,6 +252,12 @@ class _Resources:
             self.stopper.attach(woken.set)
             woken.wait(seconds)
             self.stopper.detach()
+
+    def job(self, driver: Driver, plan: Plan[Any]) -> Job:
+        """A plan as a job in a thread; it stops when this plan ends."""
+        stopper = Stopper()
+        self._stoppers = (*self._stoppers, stopper)
+        return Job(lambda: driver.run(plan, stopper))
 
     def next_result(self, group: JobGroup) -> Any:
         if self.stopper is not None:
@@ -288,6 +303,8 @@ class _Resources:
         try:
             self.close()
         finally:
+            for stopper in self._stoppers:
+                stopper.stop()
             if self._jobs is not None:
                 self._jobs.close()
 

@@ -45,6 +45,10 @@ TOKENS_PER_ANSWER = 4096
 CHOICE_FIELDS = ("n", "candidateCount")
 """Request fields for several answers, each of which is paid for."""
 MAX_CHOICES = 128
+MAX_CALLS = 8
+"""Calls for the answers of one request to a target without `n`."""
+WIRES_WITH_CHOICES = frozenset(("openai_chat", "google"))
+"""Protocols with a field for the number of answers."""
 
 
 def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answer: int | None = None) -> Usage:
@@ -53,7 +57,18 @@ def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answe
     `answer` is the length for a request without `max_tokens`; without it, the maximum of the targets is used.
     """
     output = max_answer_tokens(request, targets, answer) * _choices(request)
-    return Usage(input=prompt_tokens(request), output=output, source="estimated")
+    calls = 1 if request.n is None or request.stream or all(map(has_choices, targets)) else min(request.n, MAX_CALLS)
+    return Usage(input=prompt_tokens(request) * calls, output=output, source="estimated")
+
+
+def has_choices(target: Target, /) -> bool:
+    """Whether a target gives several answers to one call.
+
+    >>> from dragoman.targets.providers import target
+    >>> has_choices(target("openai/x")), has_choices(target("anthropic/x"))
+    (True, False)
+    """
+    return target.wire in WIRES_WITH_CHOICES and "n" not in target.quirks.unsupported
 
 
 def prompt_tokens(request: Request, /) -> int:
