@@ -52,6 +52,12 @@ def test_an_equal_request_gets_the_same_answer() -> None:
     assert second.headers["x-dragoman-target"] == "demo/any"
 
 
+def test_a_stream_may_have_fewer_answers_so_it_is_another_entry() -> None:
+    for n, is_same in ((1, True), (2, False)):
+        keys = {cache_key(replace(hello(stream=stream), n=n), "m", "o") for stream in (False, True)}
+        assert (len(keys) == 1) == is_same
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_streamed_answer_is_replayed_as_a_stream_in_every_dialect(dialect: str) -> None:
     app, stream = app_of(), hello(stream=True)

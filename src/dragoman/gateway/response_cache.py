@@ -206,7 +206,7 @@ def _mode(header: str | None) -> str | None:
 
 
 def cache_key(request: Request, model: str, owner: str, /) -> str:
-    """The digest of a request, whether it is streamed or not."""
+    """The digest of a request, whether it is streamed or not, unless it asks for several answers."""
     extra = {
         name: {field: value for field, value in fields.items() if field != STREAM_OPTIONS}
         if is_object(fields)
@@ -214,7 +214,9 @@ def cache_key(request: Request, model: str, owner: str, /) -> str:
         for name, fields in request.extra.items()
     }
     extra = {name: fields for name, fields in extra.items() if fields}
-    canonical = _ENCODER.encode((owner, model, replace(request, stream=False, extra=extra)))
+    # A stream of a target without `n` has fewer answers.
+    is_stream = request.stream and request.n is not None and request.n > 1
+    canonical = _ENCODER.encode((owner, model, replace(request, stream=is_stream, extra=extra)))
     return f"answer:{sha256(canonical).hexdigest()}"
 
 

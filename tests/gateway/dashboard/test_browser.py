@@ -524,6 +524,7 @@ def test_two_models_answer_side_by_side(page: Browser) -> None:
     ]
     assert boxes[1] > boxes[0] + 200
     assert "Which is faster?" in page.text("#log-b .assistant")
+    assert [page.text(f"{log} .by") for log in ("#log", "#log-b")] == ["demo/any", "fast"]
 
 
 MARKDOWN = """# Tides

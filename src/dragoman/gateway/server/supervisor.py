@@ -7,7 +7,7 @@ end of the socket. So no signal can be lost while a worker starts, and no worker
 SIGTERM first makes the workers report not ready for `drain` seconds, so that load balancers go elsewhere. Then they
 stop: they finish what is in progress, and end what still runs after `grace` seconds with an error. SIGINT, a second
 SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker. SIGUSR1 replaces the
-workers: new ones read the code and the config again.
+workers one by one: a new one reads the code and the config again, and when it is ready, an old one stops.
 """
 
 import json
@@ -62,8 +62,12 @@ class _Supervisor:
         self._workers: dict[int, socket.socket] = {}
         """By process id: our end of the socket."""
         self._settings = WorkerSettings(1, 0.0, 0.0)
-        self._first = 0
-        """The process id of the first worker, whose report is read before the others start."""
+        self._ready: set[int] = set()
+        """The process ids of workers whose report was read: the first, and those that replace others."""
+        self._replaced: set[int] = set()
+        """The process ids of workers that end and have a successor."""
+        self._replacements = 0
+        """How often the workers are to be replaced."""
         self._is_draining = False
         self._is_stopping = False
 
@@ -82,8 +86,8 @@ class _Supervisor:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _start(self, *, is_first: bool = False) -> WorkerSettings:
-        """Start a worker. The first one must be ready before the others start."""
+    def _start(self, *, is_first: bool = False, must_report: bool = False) -> WorkerSettings:
+        """Start a worker. The first one must be ready before the others start, a successor before another one stops."""
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -96,7 +100,7 @@ class _Supervisor:
             self._send(child, DRAIN)
         if self._is_stopping:
             self._send(child, STOP)
-        return self._first_report(child, ours) if is_first else self._settings
+        return self._read_report(child, ours) if is_first or must_report else self._settings
 
     def _become_worker(self, ours: socket.socket, theirs: socket.socket, *, is_first: bool) -> None:
         """In the new process: the worker, and nothing of the parent after it."""
@@ -124,7 +128,7 @@ class _Supervisor:
             sys.stderr.flush()
             os._exit(code)
 
-    def _first_report(self, child: int, ours: socket.socket) -> WorkerSettings:
+    def _read_report(self, child: int, ours: socket.socket) -> WorkerSettings:
         data = b""
         while not data.endswith(b"\n") and (piece := ours.recv(MAX_REPORT)):
             data += piece
@@ -137,7 +141,7 @@ class _Supervisor:
             os.waitpid(child, 0)
             del self._workers[child]
             raise SetupError(message["error"])
-        self._first = child
+        self._ready.add(child)
         return WorkerSettings(**message)
 
     def _wait(self) -> None:
@@ -147,9 +151,11 @@ class _Supervisor:
             ours = self._workers.pop(child, None)
             if ours is None:
                 continue
-            problem = None if child == self._first else _problem(_pending(ours))
+            problem = None if child in self._ready else _problem(_pending(ours))
             ours.close()
-            if self._is_stopping:
+            self._ready.discard(child)
+            if self._is_stopping or child in self._replaced:
+                self._replaced.discard(child)
                 continue
             reason = f"; the last one could not start: {problem}" if problem else ""
             print(f"worker {child} ended ({_how(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
@@ -174,8 +180,28 @@ class _Supervisor:
         self._send_all(RELOAD)
 
     def _replace(self, _number: int, _frame: object) -> None:
-        """Stop every worker; each is replaced as it ends."""
-        self._send_all(STOP)
+        """Replace every worker; if another signal comes meanwhile, once more."""
+        self._replacements += 1
+        if self._replacements > 1:
+            return
+        while self._replacements:
+            wanted = self._replacements
+            self._replace_all()
+            self._replacements -= wanted
+
+    def _replace_all(self) -> None:
+        """Start a new worker for each; when it is ready, the old one stops. If it cannot start, the old ones stay."""
+        for child in [each for each in self._workers if each not in self._replaced]:
+            if self._is_stopping:
+                return
+            try:
+                self._start(must_report=True)
+            except SetupError as error:
+                reason = f"the workers stay, because a new one could not start: {error}"
+                print(reason, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+                return
+            self._replaced.add(child)
+            self._send(child, STOP)
 
     def _timer(self, _number: int, _frame: object) -> None:
         if not self._is_stopping:

@@ -134,13 +134,14 @@ def _obey(
 def listen(gateway: GatewaySettings, /, *, is_first: bool) -> socket.socket:
     """A socket at the address of the gateway; raises SetupError if it is in use.
 
-    Several workers share the port, and the kernel gives each its share of the connections. Then a second gateway could
-    share it, too, so the first worker looks whether the port is free.
+    Workers share the port, and the kernel gives each its share of the connections; so a new worker can listen before
+    the one that it replaces stops. Then a second gateway could share it, too, so the first worker looks whether the
+    port is free.
     """
     try:
         family, kind, *_, place = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
-        is_shared = gateway.workers > 1
-        if is_shared and not hasattr(socket, "SO_REUSEPORT"):
+        is_shared = hasattr(socket, "SO_REUSEPORT")
+        if gateway.workers > 1 and not is_shared:
             raise SetupError(f"workers must be 1 on this system, which cannot share a port, got {gateway.workers}")
         if is_first and is_shared:
             with socket.socket(family, kind) as test:

@@ -136,6 +136,7 @@ async function read(lane, reply, answer) {
 
 function newAnswer(lane) {
   const shown = node(lane, "log").appendChild(el("div", { class: "message assistant wait" }));
+  if (isComparing()) shown.append(el("div", { class: "by" }, node(lane, "model").value.trim()));
   shown.scrollIntoView({ block: "nearest" });
   return { node: shown, parts: [], calls: [], nodes: [], usage: null, began: performance.now(), timer: null };
 }
