@@ -24,15 +24,7 @@ from dragoman.engine.plain_call import SERVED, is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.several_answers import several_answers
 from dragoman.engine.uploads import attempt_with_files
-from dragoman.errors import (
-    AuthFailed,
-    DragomanError,
-    Interrupted,
-    RateLimited,
-    SetupError,
-    TimedOut,
-    Unsupported,
-)
+from dragoman.errors import AuthFailed, DragomanError, Interrupted, RateLimited, SetupError, TimedOut, Unsupported
 from dragoman.events import Restarted
 from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
