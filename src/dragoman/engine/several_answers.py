@@ -26,7 +26,15 @@ CallTargets: TypeAlias = "Callable[[Request, Sequence[Target], ChainOptions], Pl
 def several_answers(
     call: CallTargets, request: Request, targets: Sequence[Target], options: "ChainOptions", /
 ) -> Plan[Response]:
-    """The response to a request with `n` that is not streamed."""
+    """The response to a request: with as many answers as it asks for, unless it is streamed."""
+    if request.n is None or request.n == 1 or request.stream:
+        return call(request, targets, options)
+    return _several(call, request, request.n, targets, options)
+
+
+def _several(
+    call: CallTargets, request: Request, wanted: int, targets: Sequence[Target], options: "ChainOptions"
+) -> Plan[Response]:
     began: float = yield Now()
     first = yield from call(request, targets, options)
     target = next((each for each in targets if each.name == first.target), None)
@@ -34,13 +42,13 @@ def several_answers(
         return first
     now: float = yield Now()
     options = replace(options, timeouts=remaining_time(options.timeouts, now - began))
-    single, count = replace(request, n=None), min(request.n or 1, MAX_CALLS)
+    single, count = replace(request, n=None), min(wanted, MAX_CALLS)
     group: JobGroup = yield StartPlans(tuple(call(single, (target,), options) for _ in range(1, count)))
     results: dict[int, JobResult] = {}
     for _ in range(1, count):
         ended: tuple[int, JobResult] = yield NextResult(group)
         results[ended[0]] = ended[1]
-    return _together(first, [results[number] for number in sorted(results)], request.n or 1, target)
+    return _together(first, [results[number] for number in sorted(results)], wanted, target)
 
 
 def _is_dropped(notice: Notice) -> bool:

@@ -335,14 +335,12 @@ class RequestContext:
             self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
             return self._chain.start(targets)
 
-        make = call if request.n is None or request.n == 1 or request.stream else partial(several_answers, call)
-        plan = make(request, _without_stored_prompts(request, self.choice.targets), options)
+        plan = several_answers(call, request, _without_stored_prompts(request, self.choice.targets), options)
         return plan if compaction is None else _compacted(plan, compaction)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
         """The place of the request in the response cache, if it uses that."""
-        header = self.http.headers.get(CACHE_HEADER)
-        entry = cache.entry(self.model, self.key, len(self.http.body), header)
+        entry = cache.entry(self.model, self.key, len(self.http.body), self.http.headers.get(CACHE_HEADER))
         if self.record is not None:
             self.record.cache = entry
         return entry
@@ -356,8 +354,7 @@ class RequestContext:
         return None if is_native else compaction
 
     async def _load_files(self, request: Request) -> dict[str, FileContent]:
-        limit = self.runtime.config.gateway.max_body
-        return await load_files(request, self.runtime.files, self.owner, max_bytes=limit)
+        return await load_files(request, self.runtime.files, self.owner, max_bytes=self.runtime.config.gateway.max_body)
 
     async def restored(self, request: Request, target: Target, /) -> Request:
         """A request as one target gets it, with its files and the reasoning state of its own answers."""
