@@ -185,8 +185,8 @@ def test_a_stored_answer_continues_likewise() -> None:
 def test_a_call_is_known_as_the_client_sends_it_back() -> None:
     request = decoded(ASK, FOUND, tools=[SEARCH, {"type": "local_shell"}])
     plain = ToolCall(id="t1", name="tide", arguments={"port": "Brest"})
-    assert returned_call(request, plain) is plain
+    assert returned_call(request)(plain) is plain
     shell = ToolCall(id="t1", name="local_shell", arguments={"command": ["ls"], "env": {}})
-    assert returned_call(request, shell).arguments == {"command": ["ls"]}
+    assert returned_call(request)(shell).arguments == {"command": ["ls"]}
     run = ToolCall(id="t1", name=CALLER, arguments={"name": "crm__run", "arguments": {"sql": "select 1"}})
-    assert returned_call(request, run).arguments == {"name": "crm__run", "arguments": {"input": "select 1"}}
+    assert returned_call(request)(run).arguments == {"name": "crm__run", "arguments": {"input": "select 1"}}

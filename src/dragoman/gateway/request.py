@@ -380,7 +380,7 @@ class RequestContext:
         if found is None:
             return None
         wire = cast("Wire", self.wire)
-        returned = None if wire.returned_call is None else partial(wire.returned_call, self.request)
+        returned = None if wire.returned_call is None else wire.returned_call(self.request)
         losses = 0 if self._tags is None else self._tags.losses.get(found.name, 0)
         return await self.runtime.reasoning.tagger(
             wire.name, found, self.owner, self.request, parts_before=parts_before, losses=losses, returned=returned

@@ -338,8 +338,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """How beginnings of prompts are stored; None if the protocol has no such thing."""
     files: FileHooks | None = None
     """How files are uploaded and referred to; None if the protocol has no files."""
-    returned_call: Callable[[Request, ToolCall], ToolCall] | None = None
-    """A call of an answer as the client of the request sends it back; None if that is the same call."""
+    returned_call: Callable[[Request], Callable[[ToolCall], ToolCall]] | None = None
+    """For a request: makes of a call in the answer the call that its client sends back; None if they are the same."""
     other_servers: tuple[ServerHalf, ...] = ()
     """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False

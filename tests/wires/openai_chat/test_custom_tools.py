@@ -159,6 +159,6 @@ def test_a_call_of_an_older_transcript_becomes_a_function() -> None:
 def test_a_call_is_known_as_the_client_sends_it_back() -> None:
     request = decoded(tools=[SQL])
     call = ToolCall(id="call_1", name="sql", arguments={"query": QUERY})
-    assert returned_call(request, call).arguments == {"input": QUERY}
+    assert returned_call(request)(call).arguments == {"input": QUERY}
     other = ToolCall(id="call_1", name="tide", arguments={"query": QUERY})
-    assert returned_call(request, other) is other
+    assert returned_call(request)(other) is other

@@ -4,7 +4,7 @@ The client runs such a tool, so any target can offer it. Its definition stays in
 unchanged. A `ToolCall` of it has one argument, `input`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -43,9 +43,14 @@ def restore(part: Part, names: frozenset[str]) -> Part:
     return replace(part, extra={**part.extra, COVERED: {"type": CUSTOM}})
 
 
-def returned_call(request: Request, call: ToolCall) -> ToolCall:
-    """A call as the client of a request sends it back: of a custom tool, it has only the input."""
-    return replace(call, arguments={"input": input_text(call)}) if call.name in custom_names(request.tools) else call
+def returned_call(request: Request) -> Callable[[ToolCall], ToolCall]:
+    """Makes the calls that the client of a request sends back: those of a custom tool have only the input."""
+    names = custom_names(request.tools)
+
+    def returned(call: ToolCall) -> ToolCall:
+        return replace(call, arguments={"input": input_text(call)}) if call.name in names else call
+
+    return returned
 
 
 def as_functions(request: Request) -> Request:

@@ -1,6 +1,6 @@
 """Encodes and decodes the content, items and tools of the Responses API, for both halves."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -240,14 +240,19 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     return make_call(data, call.call_id, call.name, text or "")
 
 
-def returned_call(request: Request, call: ToolCall) -> ToolCall:
-    """A call as the client of a request sends it back: its item may not have all arguments."""
-    restored = OfferedTools(request.tools, request.messages).restore(call)
-    if restored is call:
-        return call
-    item = encode_call(restored)
-    returned = decode_client_call(item) if is_client_call(item) else decode_call(item, "call")
-    return as_call_of_caller(returned) if call.name == CALLER else returned
+def returned_call(request: Request) -> Callable[[ToolCall], ToolCall]:
+    """Makes the calls that the client of a request sends back: their items may not have all arguments."""
+    tools = OfferedTools(request.tools, request.messages)
+
+    def returned(call: ToolCall) -> ToolCall:
+        restored = tools.restore(call)
+        if restored is call:
+            return call
+        item = encode_call(restored)
+        decoded = decode_client_call(item) if is_client_call(item) else decode_call(item, "call")
+        return as_call_of_caller(decoded) if call.name == CALLER else decoded
+
+    return returned
 
 
 def make_call(item: JsonObject, id: str, name: str, text: str) -> ToolCall:
