@@ -115,11 +115,12 @@ def test_an_account_of_a_provider_has_its_prices() -> None:
 
 
 def test_the_price_list_is_read_only_if_a_provider_has_prices() -> None:
-    def prices_of(base_url: str) -> Prices:
-        config = f'[providers.mine]\nlike = "openai"\nbase_url = "{base_url}"\napi_key = "k"\n'
-        return Runtime(decode_config(config), {}).accounting.prices
+    def prices_of(base_url: str, more: str = "") -> Prices:
+        config = f'[providers.mine]\nlike = "openai"\nbase_url = "{base_url}"\napi_key = "k"\n{more}'
+        return Runtime(decode_config(config), {"OPENAI_API_KEY": "k"}).accounting.prices
 
     other, own = prices_of("https://llm.example/v1"), prices_of("https://eu.api.openai.com/v1")
-    assert (other.must_load, own.must_load) == (False, True)
+    pool = prices_of("https://llm.example/v1", '[pools.gpt]\ntargets = ["openai/gpt-4o", "mine/gpt-4o"]\n')
+    assert (other.must_load, own.must_load, pool.must_load) == (False, True, True)
     own.load()
     assert not own.must_load

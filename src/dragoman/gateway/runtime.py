@@ -94,7 +94,8 @@ class Runtime:
         configure_registry(self.registry, config)
         prices = self.accounting.prices
         prices.names = names = price_names(self.registry)
-        prices.is_needed = any(names.get(provider, provider) is not None for provider in config.providers)
+        has_others = bool(self.registry.pools or config.options.fallbacks)  # their providers need no table of their own
+        prices.is_needed = has_others or any(names.get(name, name) is not None for name in config.providers)
         health.loads.processes = 1 if self.store.is_shared else self.workers
         if self.store.is_shared:
             self.registry.driver.limits = StoredDeploymentLimits(self.accounting.quotas)
