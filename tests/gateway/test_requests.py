@@ -214,9 +214,11 @@ def test_an_option_out_of_its_range_is_refused_by_its_name(path: str, fields: di
 
 
 @pytest.mark.parametrize(("path", "fields"), [(CHAT, {"n": 2}), (GOOGLE, {"generationConfig": {"candidateCount": 2}})])
-def test_several_answers_of_a_target_without_them_are_one_with_a_notice(path: str, fields: dict[str, Any]) -> None:
+def test_several_answers_of_a_target_without_them_come_from_several_calls(path: str, fields: dict[str, Any]) -> None:
     seen = ask(path, **fields)
-    assert (seen.status, seen.notices) == (200, ("dropped n: openai_chat: not supported",))
+    assert (seen.status, seen.notices) == (200, ("info n: openai_chat: not supported; 2 requests were sent",))
+    body = json.loads(seen.body)
+    assert len(body.get("choices", body.get("candidates"))) == 2
 
 
 # What cannot be carried ----------------------------------------------------------------------------------------------

@@ -335,7 +335,8 @@ class RequestContext:
             self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
             return self._chain.start(targets)
 
-        plan = several_answers(call, request, _without_stored_prompts(request, self.choice.targets), options)
+        make = call if request.n is None else partial(several_answers, call)
+        plan = make(request, _without_stored_prompts(request, self.choice.targets), options)
         return plan if compaction is None else _compacted(plan, compaction)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
@@ -583,10 +584,7 @@ def _compacted(plan: Plan[Response], compaction: CompactionHooks) -> Plan[Respon
 
 def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
-    for target in targets:
-        if target.quirks.caching == "contents" and has_points(request):
-            break
-    else:
+    if "contents" not in [target.quirks.caching for target in targets] or not has_points(request):
         return targets
     return tuple(
         replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target
