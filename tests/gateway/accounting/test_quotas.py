@@ -111,7 +111,7 @@ def test_a_request_that_can_never_fit_is_not_retried(opened: Opened) -> None:
         assert (error.retry_after, error.retry) == (None, False)
         assert (
             error.message
-            == "key team: the limit of 100 tokens per minute is less than this request may use; lower max_tokens or shorten the prompt"
+            == "key team: the limit of 100 tokens per minute is less than this request may use; send a lower max_tokens or shorten the prompt"
         )
 
     run(opened, work)
@@ -269,6 +269,36 @@ def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
         assert dict(admissions[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
         error = await refused(limits, team, cost=None)
         assert error.message == "key team: the limit of 0.01 dollars per day is reached"
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize(
+    ("budget", "used", "wanted", "message"),
+    [
+        (
+            KeyBudget(per="day", tokens=200),
+            ExpectedUsage(26),
+            ExpectedUsage(200),
+            "key team: the limit of 200 tokens per day has no room: 174 tokens are left, this request reserves 200 tokens; "
+            "send a lower max_tokens or shorten the prompt",
+        ),
+        (
+            KeyBudget(per="day", dollars=0.5),
+            ExpectedUsage(1, NANO // 4),
+            ExpectedUsage(1, NANO // 2),
+            "key team: the limit of 0.5 dollars per day has no room: 0.25 dollars are left, this request reserves "
+            "0.5 dollars; send a lower max_tokens or shorten the prompt",
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_left_and_what_the_request_reserves(
+    opened: Opened, clock: Clock, budget: KeyBudget, used: ExpectedUsage, wanted: ExpectedUsage, message: str
+) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(budgets=(budget,))
+        await limits.admit(team, used)
+        assert (await refused(limits, team, tokens=wanted.tokens, cost=wanted.cost)).message == message
 
     run(opened, work)
 

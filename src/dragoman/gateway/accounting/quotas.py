@@ -427,8 +427,18 @@ def _reason(limit: Limit, level: CounterLevel) -> str:
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot):
         return f"the limit of {charge.limit} concurrent requests is reached"
-    total = f"{charge.limit / NANO:g}" if limit.unit == "dollars" else charge.limit
-    name = f"the limit of {total} {limit.unit} per {_per(limit)}"
-    if level.wait is not None:
+    name = f"the limit of {_amount(limit, charge.limit)} per {_per(limit)}"
+    if level.wait is None:
+        return f"{name} is less than this request may use; {_USE_LESS}"
+    left = charge.limit - level.used
+    if limit.unit == "requests" or left <= 0:
         return f"{name} is reached"
-    return f"{name} is less than this request may use; lower max_tokens or shorten the prompt"
+    reserved = _amount(limit, charge.amount)
+    return f"{name} has no room: {_amount(limit, left)} are left, this request reserves {reserved}; {_USE_LESS}"
+
+
+_USE_LESS = "send a lower max_tokens or shorten the prompt"
+
+
+def _amount(limit: Limit, amount: int) -> str:
+    return f"{amount / NANO:g} dollars" if limit.unit == "dollars" else f"{amount} {limit.unit}"
