@@ -236,6 +236,14 @@ def test_who_cannot_stream_can_be_watched_too(way: Way) -> None:
     assert not any(request.stream for request in script.requests)
 
 
+@pytest.mark.parametrize("name", ["on_event", "approve", "max_steps", "output"])
+def test_an_option_of_the_agent_in_a_run_says_where_it_belongs(name: str) -> None:
+    options: Any = {name: print}
+    with pytest.raises(InvalidRequest, match=rf"unknown option '{name}'.*write Agent\(…, {name}=…\)") as caught:
+        Agent("demo/any").run("hello", **options)
+    assert caught.value.param == name
+
+
 def test_an_awaitable_on_event_is_refused() -> None:
     async def on_event(_event: Any) -> None: ...
 

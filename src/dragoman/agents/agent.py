@@ -75,9 +75,11 @@ class AgentOptions(TypedDict, total=False):
     """The options of an agent. None means the default; for a limit it means no limit."""
 
     system: str | None
+    """The system prompt."""
     tools: Iterable[ToolLike | HostedTool | Opaque | SdkValue] | ToolLike | HostedTool | Opaque | SdkValue | None
     """Functions, tools and toolboxes, or one of these; a dict must be a tool that the provider runs itself."""
     skills: Iterable[Skill] | Skill | None
+    """Instructions for the system prompt, with the tools that they use."""
     terminal_tool: str | ToolLike | None
     """A call of this tool ends the run, and its arguments are the output. The tool itself does not run."""
     max_steps: int | Callable[[Result[Any]], Any] | None
@@ -85,13 +87,17 @@ class AgentOptions(TypedDict, total=False):
     parallel: bool
     """Whether the calls of one step run in parallel."""
     on_event: Callable[[Any], object] | None
+    """Called with each item that a stream has, except the Result, also in `run` and `arun`."""
     approve: Approve | None
+    """Called before a tool runs; returns True, False, or the ToolResult that the model gets instead."""
     steer: Callable[[], Any] | None
     """Called before each step; returns messages to add."""
     compact: Callable[[tuple[Message, ...]], Any] | None
     """Called before each step; returns the messages to send instead of the whole transcript."""
     budget: Budget | None
+    """Tokens, money and seconds of a run; checked before each step."""
     timeout: float | Timeouts | None
+    """Seconds for the whole run, or Timeouts(total=, step=, tool=)."""
     tool_error_limit: int | None
     """Steps in a row whose results may all be errors; None or 0 has no limit."""
     repeat_limit: int | None
@@ -223,6 +229,10 @@ class Agent(Generic[T]):
         return AsyncAgentStream(run, start, results, self._options.get("on_event"))
 
     def _run(self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None, *, is_watched: bool) -> Run[T]:
+        if misplaced := options.keys() & _AGENT_ONLY:
+            name = min(misplaced)
+            reason = f"unknown option {name!r}; it is an option of the agent: write Agent(…, {name}=…)"
+            raise InvalidRequest(reason, param=name)
         is_watched = is_watched or self._options.get("on_event") is not None
         is_streamed = is_watched and all(target.capabilities.streaming for target in self.model.targets())
         system = self._options.get("system")
@@ -300,6 +310,8 @@ _LOOP_OPTIONS = frozenset(AgentOptions.__annotations__) & frozenset(LoopSettings
     "budget",
 }
 """Options that go into the LoopSettings unchanged."""
+_AGENT_ONLY = {"output", *AgentOptions.__annotations__} - CallOptions.__annotations__.keys()
+"""Options that a run cannot have."""
 
 
 def _check(options: AgentOptions) -> None:
