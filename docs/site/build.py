@@ -1,11 +1,12 @@
 """Builds the site: `make docs`, or `python docs/site/build.py [FOLDER]`.
 
 The pages of `docs/`, the pages at the root of the repository and the pages that `reference.py` makes are collected in
-one folder with the same relative paths, so that their links work. Links to other files lead to the repository. Then
-Sphinx makes HTML with navigation and search. Every warning is an error: a link to a page or a heading that does not
-exist fails the build.
+one folder with the same relative paths, so that their links work. Links to other files lead to the repository, or to
+the page of the reference that is made from the file. Then Sphinx makes HTML with navigation and search. Every warning
+is an error: a link to a page or a heading that does not exist fails the build.
 """
 
+import os.path
 import re
 import shutil
 import sys
@@ -22,6 +23,14 @@ import reference  # noqa: E402 - it needs the path
 
 SITE = ROOT / "docs" / "site"
 ROOT_PAGES = ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")
+REFERENCE = {
+    "src/dragoman/agents/agent.py": "api.md#agentoptions",
+    "src/dragoman/demo/provider.py": "providers/demo.md",
+    "src/dragoman/engine/call_options.py": "api.md#calloptions",
+    "src/dragoman/errors.py": "errors.md",
+    "src/dragoman/testing/__init__.py": "api.md#testing",
+}
+"""Links to these files lead to the page of the reference that is made from them."""
 
 
 def build(output: Path) -> int:
@@ -62,6 +71,8 @@ def _outside_links(path: Path) -> str:
         )
         if not target.exists() or is_page or ROOT not in target.parents:
             return match[0]
+        if page := REFERENCE.get(target.relative_to(ROOT).as_posix()):
+            return f"]({os.path.relpath(ROOT / 'reference' / page, path.parent)})"
         return f"]({urls['Homepage']}/blob/main/{target.relative_to(ROOT).as_posix()})"
 
     return re.sub(r"\]\((?!https?://|#)([^)\s]+)\)", change, path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """Makes the pages of the reference from the code: names, errors, settings, commands, metrics, routes, providers.
 
-Nothing here is written by hand, so it cannot be wrong about a name, a default or a type. A page is Markdown; `build.py`
-puts it next to the pages of `docs/`.
+Only `texts.py` is written by hand, so a page cannot be wrong about a name, a default or a type. A page is Markdown;
+`build.py` puts it next to the pages of `docs/`.
 """
 
 import argparse
@@ -10,13 +10,19 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
+from texts import CURES, DEMO_MODELS
 
 import dragoman
+import dragoman.testing
+from dragoman.agents.agent import AgentOptions
 from dragoman.cli.parser import COMMANDS, parser_of
+from dragoman.demo.provider import BEHAVIOURS
 from dragoman.engine.call_context import Timeouts
+from dragoman.engine.call_options import CallOptions
 from dragoman.engine.failover import ChainOptions
 from dragoman.gateway.app import App, Endpoint
 from dragoman.gateway.auth.api_keys import Key
@@ -76,9 +82,25 @@ def _api() -> str:
     ]
     for subject, names in chapters.items():
         lines += [f"## {subject}", ""]
+        if subject in OPTIONS:
+            lines += _options(OPTIONS[subject])
         for name in names:
             lines += _described(name, getattr(dragoman, name))
+    lines += ["## Testing", "", "The names of `dragoman.testing`. [Testing](../docs/testing.md) has examples.", ""]
+    for name in sorted(dragoman.testing.__all__, key=str.lower):
+        lines += _described(name, getattr(dragoman.testing, name))
     return "\n".join(lines)
+
+
+OPTIONS: dict[str, type] = {"Calls": CallOptions, "Agents": AgentOptions}
+"""The options of a chapter, which are the `**options` in its signatures."""
+
+
+def _options(options: type) -> Iterator[str]:
+    yield from (f"### {options.__name__}", "", *_doc(options))
+    texts = _field_texts(options)
+    rows = ((f"`{name}`", _cell_code(text), texts.get(name, "")) for name, text in _source_types(options).items())
+    yield from _table(("option", "type", ""), rows)
 
 
 def _subject(module: str) -> str:
@@ -103,8 +125,11 @@ def _class(name: str, cls: type) -> Iterator[str]:
             ("field", "type", "default", ""),
             ((f"`{f.name}`", _cell_code(f.type), _cell_code(f.default), f.text) for f in fields),
         )
-    elif cls.__init__ is not object.__init__:
+    elif inspect.isfunction(cls.__init__):
         yield from _code(f"{name}{_signature(cls)}")
+        attributes = list(_attributes(cls.__init__))
+        if attributes:
+            yield from _table(("attribute", "type", ""), attributes)
     for member, method in _methods(cls):
         yield from (f"#### {name}.{member}", "")
         if isinstance(method, property):
@@ -114,10 +139,34 @@ def _class(name: str, cls: type) -> Iterator[str]:
             yield from (*_code(f"{member}{_signature(function)}"), *_doc(function))
 
 
+def _attributes(init: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
+    """The public attributes that a constructor sets, with the strings that stand below them in the source."""
+    definition = ast.parse(textwrap.dedent(inspect.getsource(init))).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    for statement, text in pairwise(definition.body):
+        match statement, text:
+            case (
+                ast.AnnAssign(target=ast.Attribute(attr=name), annotation=annotation),
+                ast.Expr(value=ast.Constant(value=str(words))),
+            ):
+                kind = _cell_code(ast.unparse(annotation))
+            case (
+                ast.Assign(targets=[ast.Attribute(attr=name)]),
+                ast.Expr(value=ast.Constant(value=str(words))),
+            ):
+                kind = ""
+            case _:
+                continue
+        if not name.startswith("_"):
+            yield f"`{name}`", kind, " ".join(words.split())
+
+
 def _methods(cls: type) -> Iterator[tuple[str, Any]]:
     for member, method in sorted(vars(cls).items()):
-        if not member.startswith("_") and (
-            inspect.isfunction(method) or isinstance(method, property | classmethod | staticmethod)
+        if (
+            not member.startswith("_")
+            and (inspect.isfunction(method) or isinstance(method, property | classmethod | staticmethod))
+            and not any(member in vars(base) for base in cls.__mro__[1:] if base is dragoman.testing.Simulator)
         ):
             yield member, method
 
@@ -145,9 +194,20 @@ def _fields(cls: type) -> Iterator[_Field]:
         )
 
 
+def _source_types(cls: type) -> dict[str, str]:
+    """The types of the fields as they are written in the source."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: ast.unparse(field.annotation)
+        for field in body.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+    }
+
+
 def _field_texts(cls: type) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
+    for base in reversed(inspect.getmro(cls)):
         if base.__module__.startswith("dragoman"):
             body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
             assert isinstance(body, ast.ClassDef)
@@ -193,46 +253,6 @@ def _type_name(hint: Any) -> str:
     text = re.sub(r"(?:[a-z_]+\.)+(?=[A-Za-z])", "", text)
     text = re.sub(r"Annotated\[([^,\]]+), Meta\([^)]*\)\]", r"\1", text)
     return text.replace("NoneType", "None").replace("ForwardRef(", "").replace("')", "").replace("'", "")
-
-
-CURES = {
-    "AuthFailed": "Check the key variable (`dragoman providers`), and whether the key may use the model.",
-    "BadRequest": "Read the message of the provider; `model.explain(…)` shows the bytes that it got.",
-    "Blocked": "Change the prompt, or add a target of another provider; a retry gives the same result.",
-    "BudgetExceeded": "Raise `budget=`, or continue later from `error.result.messages`.",
-    "ChainExhausted": "Read `error.attempts`: each target has its own reason. Add a target of another provider.",
-    "ConnectFailed": "Check the base URL, DNS, the proxy and the firewall; is a local server running?",
-    "ConnectTimeout": "Check the network, or raise `Timeouts(connect=…)`.",
-    "ContextTooLong": "Shorten the conversation (`compact`), or choose a model with a larger context.",
-    "DragomanError": "The class of all errors; catch it around a call to handle every failure.",
-    "EmptyResponse": "Raise `max_tokens` if the model thinks a lot; otherwise add another target.",
-    "Interrupted": 'Use `error.partial`, or set `on_interrupt="restart"` in a chain.',
-    "InvalidRequest": "Correct the parameter that the message names.",
-    "InvalidTool": "Give each tool a unique name, annotations and a schema that is an object.",
-    "Malformed": "Check that the base URL belongs to this protocol; a proxy may have sent a page of HTML.",
-    "MalformedToolCall": "It is retried. If it stays, simplify the schema of the tool or use a stronger model.",
-    "MaxSteps": "Raise `max_steps=`, or continue from `error.result.messages`.",
-    "ModelNotFound": "List the models with `dragoman models PROVIDER`, and check the spelling.",
-    "OutputError": "Read `error.reasons`; raise `max_tokens` or `max_repairs`, or simplify the type.",
-    "Overloaded": "It is retried. Add a target of another provider.",
-    "ProviderError": "Read `error.message`, which is the text of the provider.",
-    "RateLimited": "Wait for `error.retry_after` seconds, send less at once, or add a target.",
-    "ReadTimeout": "Raise `Timeouts(first_event=…, idle=…)`, or add a target.",
-    "RequestError": "Nothing was sent. Correct the request.",
-    "RequestTooLarge": "Send fewer or smaller images and documents, or upload them as files.",
-    "Reset": "It is retried. If it stays, look for a proxy or a load balancer that closes connections.",
-    "ServerFault": "It is retried. Look at the status page of the provider, and add a target of another one.",
-    "SetupError": "Correct the spec, the variable or the config that the message names; `dragoman doctor` checks all.",
-    "StoreDown": "Start the store of the gateway, or correct `store` in its config.",
-    "TimedOut": "The message names the limit that has passed; raise it with `timeout=`.",
-    "TooLarge": "The answer exceeds a limit of dragoman: ask for less.",
-    "ToolLoop": "The model repeats failing calls: improve the description of the tool or its error message.",
-    "TransportError": "There was no response. Check the network and the base URL.",
-    "Truncated": "The answer has no end. It is retried; if it stays, the server or a proxy cuts answers off.",
-    "Unsupported": "Choose a target that supports it ([table](../docs/providers.md)), or add one to the chain.",
-    "WireError": "Check that the base URL belongs to this protocol.",
-}
-"""What to do about each error. An error without an entry fails the build."""
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------
@@ -467,6 +487,8 @@ def _provider(record: Provider) -> str:
     lines += _table(("", ""), ((name, text) for name, text in facts.items() if text))
     export = [f"export {record.key_names[0]}=…"] if record.key_names and record.needs_key else []
     lines += _code("\n".join([*export, f'dragoman chat -m {record.name}/MODEL "Hello"']), "sh")
+    if record.name == "demo":
+        lines += _demo_models()
     for title, value, default in (
         ("What it takes", record.capabilities, Capabilities()),
         ("Quirks", record.quirks, Quirks()),
@@ -485,6 +507,16 @@ def _provider(record: Provider) -> str:
     if changes:
         lines += ["## What is changed for it", "", CHANGES, "", *_table(("you send", "it is", "why"), changes)]
     return "\n".join(lines)
+
+
+def _demo_models() -> list[str]:
+    rows = ((f"`demo/{name}`", DEMO_MODELS[name]) for name in BEHAVIOURS)
+    text = (
+        "The demo answers inside the library, without a key and without a network. The same request has the same "
+        "answer. Values for a schema are made from words of the prompt. They have the right type, not the right "
+        "meaning."
+    )
+    return ["## Models", "", text, "", *_table(("model", "what it does"), rows)]
 
 
 def _key(record: Provider) -> str:

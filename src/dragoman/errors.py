@@ -537,6 +537,9 @@ class StoreDown(DragomanError):
 class ChainExhausted(DragomanError):
     """Every target failed or was skipped; `attempts` says why.
 
+    It is also of the class that the errors of all targets share, such as `RateLimited`. You can catch it as either. A
+    traceback shows the name of the shared class.
+
     >>> ChainExhausted("no target answered").attempts
     ()
     """

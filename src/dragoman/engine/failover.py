@@ -62,7 +62,9 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     max_retry_after: Amount = 60.0
     """The longest wait that a provider may ask for if no other target is available; a longer one ends the call."""
     backoff: Amount = 0.25
+    """Seconds before the first retry at most; doubled for each further retry."""
     backoff_cap: Amount = 4.0
+    """The longest backoff in seconds."""
     fail_over_on_permanent: bool = False
     """Whether to try the next target after errors that a retry cannot change (400, 405, 422, blocked)."""
     when_all_cooling_down: WhenAllCoolingDown = "try"

@@ -128,6 +128,10 @@ def tool(
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Make a tool from a function. You can still call the function, and pass it wherever a Tool is accepted.
 
+    `@tool(…)` has these options: `name` and `description` instead of those of the function; `timeout`, seconds that a
+    call may take (60; None for no limit); `limit`, bytes of the text of a result (64 KiB); and `strict`, whether the
+    provider must enforce the schema.
+
     >>> @tool
     ... def tide(port: str, day: int = 1) -> float:
     ...     '''Tide height at a port, in metres.

@@ -147,8 +147,12 @@ class Attempt(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
 
     target: str
     outcome: str
+    """`served`: the target answered. `failed`: its call ended with `error`. `skipped`: it was not called, because it is
+    on cooldown or disabled, another request is trying it, its limits are used up, or the deadline has passed."""
     error: str | None = None
+    """Why it failed or was skipped."""
     duration: float | None = None
+    """Seconds; None if it was skipped."""
     usage: Usage = UNKNOWN_USAGE
 
     def __post_init__(self) -> None:
