@@ -111,7 +111,7 @@ def test_a_request_that_can_never_fit_is_not_retried(opened: Opened) -> None:
         assert (error.retry_after, error.retry) == (None, False)
         assert (
             error.message
-            == "key team: the limit of 100 tokens per minute is less than this request may use; send a lower max_tokens or shorten the prompt"
+            == "key team: the limit of 100 tokens per minute is less than this request may use; set or lower max_tokens, or shorten the prompt"
         )
 
     run(opened, work)
@@ -281,14 +281,14 @@ def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
             ExpectedUsage(26),
             ExpectedUsage(200),
             "key team: the limit of 200 tokens per day has no room: 174 tokens are left, this request reserves 200 tokens; "
-            "send a lower max_tokens or shorten the prompt",
+            "set or lower max_tokens, or shorten the prompt",
         ),
         (
             KeyBudget(per="day", dollars=0.5),
             ExpectedUsage(1, NANO // 4),
             ExpectedUsage(1, NANO // 2),
             "key team: the limit of 0.5 dollars per day has no room: 0.25 dollars are left, this request reserves "
-            "0.5 dollars; send a lower max_tokens or shorten the prompt",
+            "0.5 dollars; set or lower max_tokens, or shorten the prompt",
         ),
     ],
 )

@@ -437,7 +437,7 @@ def _reason(limit: Limit, level: CounterLevel) -> str:
     return f"{name} has no room: {_amount(limit, left)} are left, this request reserves {reserved}; {_USE_LESS}"
 
 
-_USE_LESS = "send a lower max_tokens or shorten the prompt"
+_USE_LESS = "set or lower max_tokens, or shorten the prompt"
 
 
 def _amount(limit: Limit, amount: int) -> str:
