@@ -138,7 +138,11 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
     If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
     """
     if request.n is not None and request.n > 1 and not request.stream:
-        return several_answers(lambda *each: Chain(each[0], health, each[2]).run(each[1]), request, targets, options)
+
+        def call(request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
+            return Chain(request, health, options).run(targets)
+
+        return several_answers(call, request, targets, options)
     if not _is_short(request, targets, options):
         return Chain(request, health, options).run(targets)
     return plain_call(

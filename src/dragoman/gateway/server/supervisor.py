@@ -66,7 +66,7 @@ class _Supervisor:
         """The process ids of workers whose report was read: the first, and those that replace others."""
         self._replaced: set[int] = set()
         """The process ids of workers that end and have a successor."""
-        self._replacements = 0
+        self._replacements: int = 0
         """How often the workers are to be replaced."""
         self._is_draining = False
         self._is_stopping = False
