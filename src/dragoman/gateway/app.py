@@ -109,7 +109,7 @@ class App:
         self.sockets: set[Callable[[], None]] = set()
         """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
-        self._bodies = BodyBudget()
+        self.bodies = BodyBudget()
         self._routes: Routes[Endpoint] = Routes(self._joined(self.table()))
 
     def table(self) -> Iterator[tuple[Route, Endpoint]]:
@@ -197,7 +197,7 @@ class App:
             raise Busy(f"{limits.max_requests} requests are in progress; try again later", retry_after=1.0)
         self._in_flight += 1
         try:
-            with self._bodies.request(limits) as body_bytes:
+            with self.bodies.request(limits) as body_bytes:
                 if read is not None:
                     if has_body(context.http):
                         context.place = await context.runtime.accounting.quotas.enter(context.key)

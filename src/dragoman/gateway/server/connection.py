@@ -40,6 +40,8 @@ DRAIN_TIMEOUT = 5.0
 """Seconds for which the rest of a body is read and dropped after the response."""
 MAX_PIPELINED = 64
 """Requests of one connection that wait for the answer to an earlier one."""
+LARGE_READ = 64 * 1024
+"""Bytes that came at once, after which other connections have their turn."""
 _STATUS_LINES = {status: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _WITHOUT_BODY = (204, 304)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -67,21 +69,23 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_exchange",
-        "_head_size",
         "_headers",
         "_incoming",
         "_is_in_head",
         "_is_lost",
         "_is_reading",
         "_is_refused",
+        "_is_resting",
         "_is_upgrade",
         "_is_writable",
         "_loop",
         "_parser",
+        "_progress",
         "_server",
         "_socket",
         "_task",
         "_transport",
+        "_unparsed",
         "_url",
         "_waiting",
         "_writer",
@@ -95,7 +99,10 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: dict[str, str] = {}
-        self._head_size = 0
+        self._unparsed = 0
+        """Bytes since the last piece of a body, or the last begin or end of a request: of headers and trailers."""
+        self._progress = 0
+        """How many of these the bytes had that came last."""
         self._is_in_head = False
         self._is_upgrade = False
         self._incoming: RequestBody | None = None
@@ -108,6 +115,8 @@ class HttpConnection(asyncio.Protocol):
         """Whether what still comes is ignored, and the connection closed as soon as nothing is being answered."""
         self._is_lost = False
         self._is_reading = True
+        self._is_resting = False
+        """Whether it does not read until others had their turn."""
         self._is_writable = True
         self._writer: asyncio.Future[None] | None = None
         self._socket: WebSocketConnection | None = None
@@ -129,9 +138,19 @@ class HttpConnection(asyncio.Protocol):
         """Some bytes have come."""
         if self._socket is not None:
             self._socket.feed(data)
-            return
-        if self._is_refused:
-            return
+        elif not self._is_refused:
+            self._parse(data)
+        if len(data) > LARGE_READ and self._is_reading and not self._is_lost:  # uvloop would read up to 32 times more
+            self.pause()
+            self._is_resting = True
+            self._loop.call_soon(self._end_rest)
+
+    def _end_rest(self) -> None:
+        if self._is_resting:
+            self.resume()
+
+    def _parse(self, data: bytes) -> None:
+        self._progress = 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -140,10 +159,12 @@ class HttpConnection(asyncio.Protocol):
             raise  # a bug: the event loop logs it and closes the connection
         except httptools.HttpParserError as error:
             self._refuse(InvalidRequest(f"the request is not valid HTTP/1.1: {error}"))
-        if self._is_in_head:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEADERS:
-                self._refuse(HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes"))
+        if self._progress > 1 or not (self._progress == 0 or self._is_in_head):
+            self._unparsed = 0
+            return
+        self._unparsed = len(data) + (0 if self._progress else self._unparsed)
+        if self._unparsed > MAX_HEADERS:
+            self._refuse(HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         """The client has disconnected, or we closed the connection."""
@@ -172,7 +193,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_upgrade:  # the rest of a head that was read before
             return
         self._is_in_head = True
-        self._head_size = 0
+        self._progress += 1
         self._url = b""
         self._headers = {}
         if self._task is None:
@@ -211,6 +232,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """A piece of a body."""
+        self._progress += 1
         body = self._incoming
         if body is not None:
             body.feed(data)
@@ -219,6 +241,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The end of a request."""
+        self._progress += 1
         self._is_upgrade = self._parser.should_upgrade()
         if self._is_upgrade and self._socket is None:  # the parser stops here, but the body is still to come
             return
@@ -235,7 +258,8 @@ class HttpConnection(asyncio.Protocol):
         self._exchange = exchange
         headers = exchange.http.headers
         if "upgrade" in headers and headers["upgrade"].lower() == "websocket" and accept_key(headers) is not None:
-            self._socket = WebSocketConnection(self, self._server.limits.max_body)
+            limits = self._server.limits
+            self._socket = WebSocketConnection(self, limits.max_body, self._server.app.bodies.request(limits))
             self._task = self._loop.create_task(self._serve_socket(exchange, self._socket))
         else:
             self._task = self._loop.create_task(self._answer(exchange))
@@ -266,8 +290,10 @@ class HttpConnection(asyncio.Protocol):
     def _end(self, exchange: _Exchange) -> None:
         """The response is written: go on with the next request, drop what is left of the body, or close."""
         body = exchange.body
-        if body.is_expected or (body.is_complete and not exchange.keeps_alive) or self._server.is_stopping:
-            self._transport.close()
+        if body.error is not None:
+            self._end_writing()
+        elif body.is_expected or (body.is_complete and not exchange.keeps_alive) or self._server.is_stopping:
+            self._close()
         elif body.is_complete:
             self._next()
         else:
@@ -281,7 +307,7 @@ class HttpConnection(asyncio.Protocol):
         if self._waiting:
             self._start(self._waiting.popleft())
         elif self._is_refused or self._server.is_stopping:
-            self._transport.close()
+            self._close()
         else:
             self.deadline = self._server.now + (HEAD_TIMEOUT if self._is_in_head else IDLE_TIMEOUT)
             self.resume()
@@ -291,12 +317,22 @@ class HttpConnection(asyncio.Protocol):
         if self._is_refused:
             return
         self._is_refused = True
-        if self._task is None and not self._is_lost:
+        if self._incoming is not None:
+            self._incoming.fail(error)
+            if self._task is None:  # its response was sent before
+                self._close()
+        elif self._task is None and not self._is_lost:
             response = error_response(error, new_request_id())
             http = HttpRequest(method="GET", path="/")
             exchange = _Exchange(http, RequestBody(self, {}, self._server.limits), keeps_alive=False, is_http_1_0=False)
             self._respond(exchange, response, cast("bytes", response.body))
             self._end_writing()
+
+    def _close(self) -> None:
+        """Close it as soon as the response is sent, or if the client does not read that for too long."""
+        self._is_refused = True
+        self.deadline = self._server.now + self._server.limits.write_timeout
+        self._transport.close()
 
     def _end_writing(self) -> None:
         """Say that nothing more is sent, and drop what still comes: to close now could destroy the response."""
@@ -304,7 +340,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write_eof()
             self.deadline = self._server.now + DRAIN_TIMEOUT
         else:
-            self._transport.close()
+            self._close()
 
     def expire(self) -> None:
         """The client did nothing for too long."""
@@ -348,7 +384,7 @@ class HttpConnection(asyncio.Protocol):
         if lines.count("\n") != len(response.headers) or lines.count("\r") != len(response.headers):
             lines = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in response.headers])
         connection = ""
-        if exchange.body.is_expected:
+        if exchange.body.is_expected or exchange.body.error is not None:
             exchange.keeps_alive = False
         if not exchange.keeps_alive:
             connection = "connection: close\r\n"
@@ -411,12 +447,14 @@ class HttpConnection(asyncio.Protocol):
 
     def pause(self) -> None:
         """Stop reading."""
+        self._is_resting = False
         if self._is_reading and not self._is_lost:
             self._is_reading = False
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Go on reading."""
+        self._is_resting = False
         if not self._is_reading and not self._is_lost:
             self._is_reading = True
             self._transport.resume_reading()
@@ -438,7 +476,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         framing = (name for name in ("content-length", "transfer-encoding") if name in self._headers)
         head = "".join(f"{name}: {self._headers[name]}\r\n" for name in framing)
-        self.data_received(f"POST / HTTP/1.1\r\n{head}\r\n".encode("latin-1") + rest)
+        self._parse(f"POST / HTTP/1.1\r\n{head}\r\n".encode("latin-1") + rest)
 
     async def _serve_socket(self, exchange: _Exchange, socket: WebSocketConnection) -> None:
         app, http = self._server.app, exchange.http
@@ -456,8 +494,9 @@ class HttpConnection(asyncio.Protocol):
             socket.close(GOING_AWAY)
         finally:
             self._task = self._exchange = None
+            socket.release()
             if not self._is_lost:
-                self._transport.close()
+                self._close()
 
 
 def _path(url: bytes) -> str:

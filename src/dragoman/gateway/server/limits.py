@@ -66,19 +66,28 @@ class BodyBytes:
         # One body of the largest size always fits.
         limit = max(self._limits.max_body_memory, self._limits.max_body)
         with self._budget.lock:
-            if self._budget.held + size > limit:
+            if size > 0 and self._budget.held + size > limit:
                 raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
             if not self._is_over:  # a thread may work on for a moment after its request has ended
                 self._held += size
                 self._budget.held += size
 
+    def hold(self, size: int, /) -> None:
+        """Count this many bytes instead of those before; raises Busy."""
+        self.add(size - self._held)
+
+    def release(self) -> None:
+        """Give all bytes back."""
+        with self._budget.lock:
+            self._is_over = True
+            self._budget.held -= self._held
+            self._held = 0
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._budget.lock:
-            self._is_over = True
-            self._budget.held -= self._held
+        self.release()
 
 
 def has_body(http: HttpRequest, /) -> bool:

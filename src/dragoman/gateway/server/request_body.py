@@ -8,6 +8,7 @@ sends everything before it reads gets the response.
 import asyncio
 from typing import Protocol
 
+from dragoman.errors import DragomanError
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
@@ -35,10 +36,12 @@ class Flow(Protocol):
 class RequestBody:
     """The body of one request."""
 
-    __slots__ = ("_flow", "_headers", "_is_dropped", "_limits", "_pieces", "_size", "_waiter", "is_complete")
+    __slots__ = ("_flow", "_headers", "_is_dropped", "_limits", "_pieces", "_size", "_waiter", "error", "is_complete")
 
     def __init__(self, flow: Flow, headers: dict[str, str], limits: GatewaySettings) -> None:
         self.is_complete = False
+        self.error: DragomanError | None = None
+        """Why the rest of the body cannot be read."""
         self._flow = flow
         self._headers = headers
         self._limits = limits
@@ -61,14 +64,20 @@ class RequestBody:
         if self._is_dropped:
             return
         self._pieces.append(data)
+        if self._size > MAX_UNREAD:  # also if the app waits: the event loop may read many times before the app goes on
+            self._flow.pause()
         if self._waiter is not None:
             self._wake()
-        elif self._size > MAX_UNREAD:
-            self._flow.pause()
 
     def end(self) -> None:
         """The body is complete."""
         self.is_complete = True
+        if self._waiter is not None:
+            self._wake()
+
+    def fail(self, error: DragomanError, /) -> None:
+        """What came is not the rest of the body."""
+        self.error = error
         if self._waiter is not None:
             self._wake()
 
@@ -109,20 +118,22 @@ class RequestBody:
             raise BodyTooLarge(f"the body has {length} bytes; the limit is {limit}")
         if self.is_expected:
             self._flow.invite_body()
-        body: list[bytes] = []
+        body = bytearray()  # no list: a client may send pieces of a few bytes, which take ten times as much memory
         size = 0
         while size <= limit + MAX_DRAINED:
-            for piece in self._take():
-                size += len(piece)
-                if size <= limit:
-                    body_bytes.add(len(piece))
-                    body.append(piece)
+            piece = b"".join(self._take())
+            size += len(piece)
+            if size <= limit:
+                body_bytes.add(len(piece))
+                body += piece
             if self.is_complete and not self._pieces:
                 break
+            if self.error is not None:
+                raise self.error
             await self._wait()
         if size > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
-        return b"".join(body)
+        return bytes(body)
 
     def _take(self) -> list[bytes]:
         pieces, self._pieces = self._pieces, []

@@ -78,6 +78,8 @@ class SocketSession:
         self._until = clock() + MAX_AGE
         self._limits = app.runtime.config.gateway
         self._recent = RecentResponses(self._limits.max_body)
+        self._body_bytes = app.bodies.request(self._limits)
+        """What waits, as a part of the worker's memory for bodies."""
         self._lanes: dict[str | None, deque[SocketRequest | DragomanError]] = {}
         """What waits in each lane that is running."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,6 +115,7 @@ class SocketSession:
         finally:
             self._app.sockets.discard(self._changed.set)
             await _cancel(receiving, changing, *self._tasks)
+            self._body_bytes.release()
 
     async def _take(self, message: bytes) -> None:
         """Put a request into its lane, and start the lane if it is not running."""
@@ -133,12 +136,21 @@ class SocketSession:
             if sum(map(len, self._lanes.values())) >= MAX_WAITING or self._waiting_bytes() > self._limits.max_body:
                 await self._answer(Busy("too many requests of this WebSocket are waiting; try again later"), lane)
             else:
-                self._lanes[lane].append(request)
+                await self._wait_in_lane(lane, request)
         elif len(self._lanes) >= MAX_LANES:
             await self._answer(Busy(f"{MAX_LANES} requests of this WebSocket are in progress; try again later"), lane)
         else:
             self._lanes[lane] = deque([request])
             self._tasks.add(asyncio.create_task(self._run_lane(lane)))
+
+    async def _wait_in_lane(self, lane: str | None, request: SocketRequest | DragomanError) -> None:
+        waiting = self._lanes[lane]
+        waiting.append(request)
+        try:
+            self._body_bytes.hold(self._waiting_bytes())
+        except Busy as error:
+            waiting.pop()
+            await self._answer(error, lane)
 
     def _waiting_bytes(self) -> int:
         waiting = (request for lane in self._lanes.values() for request in lane)
@@ -147,7 +159,9 @@ class SocketSession:
     async def _run_lane(self, lane: str | None) -> None:
         try:
             while waiting := self._lanes[lane]:
-                await self._answer(waiting.popleft(), lane)
+                request = waiting.popleft()
+                self._body_bytes.hold(self._waiting_bytes())
+                await self._answer(request, lane)
         finally:
             del self._lanes[lane]
             self._changed.set()

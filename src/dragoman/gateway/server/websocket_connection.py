@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Protocol
 
+from dragoman.gateway.errors import Busy
+from dragoman.gateway.server.limits import BodyBytes
 from dragoman.gateway.server.websocket_frames import (
     BINARY,
     CLOSE,
@@ -12,6 +14,7 @@ from dragoman.gateway.server.websocket_frames import (
     PING,
     PONG,
     TEXT,
+    TRY_AGAIN_LATER,
     FrameError,
     FrameParser,
     encode_close,
@@ -46,10 +49,12 @@ class SocketFlow(Protocol):
 class WebSocketConnection:
     """The frames of one client as messages."""
 
-    def __init__(self, flow: SocketFlow, max_size: int) -> None:
+    def __init__(self, flow: SocketFlow, max_size: int, body_bytes: BodyBytes) -> None:
         self._flow = flow
+        self._body_bytes = body_bytes
         self._parser = FrameParser(max_size)
         self._messages: deque[bytes] = deque()
+        self._message_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_closed = False
         """Whether the client has sent its last frame, or the connection is gone."""
@@ -72,8 +77,13 @@ class WebSocketConnection:
                         self._flow.send(encode_frame(PONG, payload))
                 elif kind in (TEXT, BINARY):
                     self._messages.append(payload)
+                    self._message_bytes += len(payload)
+            self._count()
         except FrameError as error:
             self.close(error.code, str(error))
+            self.end()
+        except Busy as error:
+            self.close(TRY_AGAIN_LATER, str(error))
             self.end()
         if self._messages:
             self._wake()
@@ -83,6 +93,7 @@ class WebSocketConnection:
     def end(self) -> None:
         """Nothing more will come."""
         self._is_closed = True
+        self._parser.clear()
         self._wake()
 
     # What a session does ---------------------------------------------------------------------------------------------
@@ -98,6 +109,8 @@ class WebSocketConnection:
             finally:
                 self._waiter = None
         message = self._messages.popleft()
+        self._message_bytes -= len(message)
+        self._count()
         if len(self._messages) == MAX_WAITING:
             self._flow.resume()
         return message
@@ -113,6 +126,13 @@ class WebSocketConnection:
         if not self._has_sent_close:
             self._has_sent_close = True
             self._flow.send(encode_close(code, reason))
+
+    def release(self) -> None:
+        """Give back what it counted of the worker's memory for bodies."""
+        self._body_bytes.release()
+
+    def _count(self) -> None:
+        self._body_bytes.hold(self._parser.held + self._message_bytes)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -15,7 +15,7 @@ _CONTINUATION = 0x0
 _FIRST_CONTROL = 0x8
 _MAX_CONTROL = 125
 """Bytes in the payload of a control frame."""
-NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_LARGE = 1000, 1001, 1002, 1009
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_LARGE, TRY_AGAIN_LATER = 1000, 1001, 1002, 1009, 1013
 """Codes of a close frame."""
 _FRAGMENT = 64
 """Bytes that a fragment counts for besides its payload: a client may send any number of empty ones."""
@@ -78,6 +78,15 @@ class FrameParser:
         """The kind of the message whose fragments are being collected."""
         self._fragments: list[bytes] = []
         self._size = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes of what is not complete."""
+        return len(self._data) + self._size
+
+    def clear(self) -> None:
+        """Forget what is not complete."""
+        self._data, self._fragments, self._size = bytearray(), [], 0
 
     def feed(self, data: bytes, /) -> Iterator[FrameMessage]:
         """The messages and control frames that are complete now; raises FrameError."""
