@@ -38,8 +38,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "MAX_WAIT", 0.01)
 
 
-def runtime(store: str = "memory") -> Runtime:
-    text = f'[gateway]\nproviders = ["demo"]\nstore = "{store}"\n[keys.ann]\nhash = "{hash_key(KEY)}"\n'
+def runtime(store: str = "memory", of_key: str = "") -> Runtime:
+    text = f'[gateway]\nproviders = ["demo"]\nstore = "{store}"\n[keys.ann]\nhash = "{hash_key(KEY)}"\n{of_key}'
     return Runtime(decode_config(text), {})
 
 
@@ -234,6 +234,19 @@ def test_rows_of_a_key_that_was_removed_are_errors() -> None:
         async with asyncio.timeout(20):
             while (await at.batches.load("gone", batch.id)).state != "ended":  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.005)
+        assert answers.rows == []
+        await stop(task)
+
+    run(test)
+
+
+@pytest.mark.parametrize("of_key", ["disabled = true", "expires_at = 2020-01-01T00:00:00Z"])
+def test_rows_of_a_key_that_may_send_nothing_any_more_are_errors(of_key: str) -> None:
+    async def test() -> None:
+        at, answers = runtime(of_key=of_key), Answers()
+        batch = await create(at)
+        task = running(at, answers)
+        assert (await until(at, batch.id, ended)).fates == {"errored": 4}
         assert answers.rows == []
         await stop(task)
 

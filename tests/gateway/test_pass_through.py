@@ -1,6 +1,7 @@
 """Paths that no wire translates go to a provider as they are, within the limits of the client's key."""
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -167,6 +168,88 @@ def test_other_paths_are_refused(gateway: Gateway, upstream: FaultyServer, path:
     before = len(upstream.http)
     assert gateway.get(f"{path}?key={ALICE}")[0] == status
     assert len(upstream.http) == before
+
+
+def post(gateway: Gateway, path: str, body: bytes, key: str = ALICE, **headers: str) -> tuple[int, dict[str, str]]:
+    connection = gateway.connect()
+    try:
+        connection.request("POST", path, body, {"authorization": f"Bearer {key}", **JSON, **headers})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/providers/up/models/forbidden:generateContent",
+        "/providers/up/deployments/forbidden/images/generations",
+        "/providers/up/model/forbidden/invoke",
+        "/providers/up/messages/batches",
+        "/providers/up/images%2F..%2Fmodels",
+    ],
+)
+def test_a_model_in_the_body_gives_no_right_to_one_elsewhere(
+    gateway: Gateway, upstream: FaultyServer, path: str
+) -> None:
+    before = len(upstream.http)
+    body = b'{"model": "dall-e-3", "requests": [{"params": {"model": "forbidden"}}]}'
+    assert post(gateway, path, body, BOB)[0] in (400, 403)
+    assert len(upstream.http) == before
+
+
+def test_two_models_in_one_form_are_refused(gateway: Gateway, upstream: FaultyServer) -> None:
+    before = len(upstream.http)
+    field = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\n{}\r\n'
+    form = (field.format("forbidden") + field.format("dall-e-3") + "--x--\r\n").encode()
+    kind = {"content-type": "multipart/form-data; boundary=x"}
+    assert post(gateway, "/v1/images/edits", form, BOB, **kind)[0] == 400
+    assert len(upstream.http) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b'{"a":[' + b"{}," * 5_000_000 + b'{}],"model":"x"}', "application/json"),
+        (
+            b'--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n\r\n' * 500_000 + b"--x--\r\n",
+            "multipart/form-data; boundary=x",
+        ),
+    ],
+    ids=["json", "form"],
+)
+def test_a_large_body_is_refused_before_it_costs_time(
+    gateway: Gateway, upstream: FaultyServer, body: bytes, kind: str
+) -> None:
+    before, worker = len(upstream.http), gateway.processes()[1]
+    used = _cpu_seconds(worker)
+    assert post(gateway, "/v1/images/generations", body, **{"content-type": kind})[0] == 400
+    assert _cpu_seconds(worker) - used < 1
+    assert len(upstream.http) == before
+
+
+def _cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_page_of_a_provider_is_not_a_page_of_the_gateway(gateway: Gateway, upstream: FaultyServer) -> None:
+    upstream.add(RawResponse(headers={"content-type": "text/html"}, body=b"<script>steal(sessionStorage)</script>"))
+    status, headers = post(gateway, "/v1/images/generations", b"{}")
+    assert status == 200
+    assert headers["content-security-policy"] == "sandbox"
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_client_cannot_change_headers_of_the_operator(tmp_path: Path) -> None:
+    with FaultyServer() as server:
+        own = '[pass_through]\nproviders = ["up"]\n[providers.up.headers]\nOpenAI-Organization = "org-ours"\n'
+        with Gateway(tmp_path, record("up", server.base_url()) + own) as running:
+            reply(server, {})
+            assert post(running, "/providers/up/moderations", b"{}", **{"openai-organization": "org-theirs"})[0] == 200
+        assert server.http[-1].headers["openai-organization"] == "org-ours"
 
 
 def test_it_is_off_by_default(tmp_path: Path) -> None:

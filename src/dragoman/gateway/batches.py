@@ -183,8 +183,8 @@ class _BatchRun:
             if time.time() > self._expires:
                 return BatchRowResult(custom_id=row.custom_id, fate="expired")
             context = self._context(batch, row)
-            if context is None:
-                body = msgspec.Raw(b'{"error":{"message":"the key of the batch was removed"}}')
+            if (refusal := self._refusal(context)) is not None:
+                body = msgspec.Raw(msgspec.json.encode({"error": {"message": refusal}}))
                 return BatchRowResult(custom_id=row.custom_id, fate="errored", status=401, body=body)
             response = await self._answer(context)
             if response.status != 429:
@@ -197,12 +197,16 @@ class _BatchRun:
             async with asyncio.timeout(seconds):
                 await self._canceled.wait()
 
-    def _context(self, batch: StoredBatch, row: BatchInputRow) -> RequestContext | None:
-        """The request of a row, in the name of the key; None if there is no such key any more."""
+    def _refusal(self, context: RequestContext) -> str | None:
+        """Why the key may send nothing any more; None if it may."""
+        if context.key is None:
+            return None if self._owner is None else "the key of the batch was removed"
+        return context.key.refusal(time.time())
+
+    def _context(self, batch: StoredBatch, row: BatchInputRow) -> RequestContext:
+        """The request of a row, in the name of the key, if there still is such a key."""
         runtime = self._runtime()
         key = next((key for key in runtime.keys.all if key.id == self._owner), None)
-        if key is None and self._owner is not None:
-            return None
         headers = {"content-type": "application/json"}
         http = HttpRequest(method="POST", path=batch.endpoint, headers=headers, body=bytes(row.body))
         context = RequestContext(runtime, http)

@@ -26,12 +26,13 @@ from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.config import PassThroughSettings
 from dragoman.gateway.errors import Forbidden, NoRoute
 from dragoman.gateway.request import RequestContext
+from dragoman.gateway.server.limits import decode_body
 from dragoman.gateway.server.response import GatewayResponse, Write
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Request, Usage, is_object
 from dragoman.wires.common.json import whole_number
-from dragoman.wires.common.multipart import decode_form
+from dragoman.wires.common.multipart import form_fields
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat import WIRE
 
@@ -50,6 +51,11 @@ _REQUEST_HEADERS = re.compile(r"content-type|accept|idempotency-key|range|(?:ope
 _RESPONSE_HEADERS = re.compile(r"content-(?:type|disposition|range)|retry-after|accept-ranges")
 _SAFE = "/:@!$&'()*+,;=~"
 """Characters of a path that need no escape, besides letters and digits."""
+_ONE_MODEL = re.compile(r"(?:v\d\w*/)?(?:images/\w+|audio/\w+|moderations|embeddings|rerank|(?:chat/)?completions)")
+"""Paths whose only model is the member `model` of the body; others may have one in the path, or in rows of a batch."""
+_SANDBOX = (("content-security-policy", "sandbox"), ("x-content-type-options", "nosniff"))
+"""A page in an answer must not run as a page of the gateway, whose dashboard has a key."""
+_MULTIPART = "multipart/form-data"
 _MAX_MODEL = 200
 _FIRST_ERROR = 400
 _MAX_USAGE_BODY = 1024 * 1024
@@ -73,7 +79,11 @@ class PassThrough:
     async def open(self) -> GatewayResponse:
         """Send the request; the response of the gateway begins with the head of the provider's answer."""
         context = self._context
-        model = _model_of(context.http)
+        kind = context.http.headers.get("content-type", "").lower()
+        model = ""
+        if "json" in kind or kind.startswith(_MULTIPART):
+            settings = context.runtime.config.gateway
+            model = await decode_body(context.http, settings, _model_of, is_json=not kind.startswith(_MULTIPART))
         self._check_key(model)
         target = context.runtime.registry.target(f"{self._provider}/{model or 'none'}")
         context.model, context.operation = self._provider, "pass_through"
@@ -85,7 +95,7 @@ class PassThrough:
         emissions = context.runtime.registry.driver.aemissions(plan)
         head = cast("Head", (await anext(emissions)).events[0])
         headers = [(name, value) for name, value in head.headers.items() if _RESPONSE_HEADERS.fullmatch(name.lower())]
-        headers += [*context.response_headers(self._provider), *record.limit_headers]
+        headers += [*_SANDBOX, *context.response_headers(self._provider), *record.limit_headers]
 
         async def write_body(write: Write) -> None:
             await self._write(record, head, emissions, write)
@@ -94,8 +104,9 @@ class PassThrough:
 
     def _check_key(self, model: str) -> None:
         key, settings = self._context.key, self._context.runtime.config.pass_through
-        # Without a model, the key must be allowed to use all of the provider's.
-        check_model(key, f"{self._provider}/{model or '*'}")
+        # Without a model that is known for sure, the key must be allowed to use all of the provider's.
+        is_known = model and _ONE_MODEL.fullmatch(self._rest.partition("?")[0])
+        check_model(key, f"{self._provider}/{model if is_known else '*'}")
         if key is not None and key.has_budgets and not settings.allow_budgets:
             raise Forbidden(
                 f"key {key.id!r} has a budget, and the cost of this path is not known; "
@@ -113,12 +124,18 @@ class PassThrough:
         own = [(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "key"]
         path = f"{prefix}/{quote(rest, safe=_SAFE)}" + (f"?{urlencode(own)}" if own else "")
         http = self._context.http
-        headers = {name: value for name, value in http.headers.items() if _REQUEST_HEADERS.fullmatch(name)}
+        own_headers = {**target.auth_headers(), **target.headers}
+        set_by_us = {name.lower() for name in own_headers}
+        headers = {
+            name: value
+            for name, value in http.headers.items()
+            if _REQUEST_HEADERS.fullmatch(name) and name not in set_by_us
+        }
         return HttpRequest(
             method=http.method,
             origin=origin,
             path=path,
-            headers={**headers, **target.auth_headers(), **target.headers},
+            headers={**headers, **own_headers},
             body=http.body,
             secret=target.api_key,
         )
@@ -165,11 +182,12 @@ def _destination(path: str, settings: PassThroughSettings) -> tuple[str, str]:
 
 def _model_of(http: HttpRequest) -> str:
     """The model that a body names, in JSON or in a form; empty if there is none."""
-    kind = http.headers.get("content-type", "")
     name: object = None
-    if kind.startswith("multipart/form-data"):
-        field = decode_form(http).get("model")
-        name = None if field is None else field.text
+    if http.headers.get("content-type", "").lower().startswith(_MULTIPART):
+        names = {field.text for name, field in form_fields(http) if name == "model"}
+        if len(names) > 1:
+            raise InvalidRequest("model must be one field of the form, got several with different values")
+        name = next(iter(names), None)
     elif http.body:
         name = _member(http.body, "model")
     if not isinstance(name, str):

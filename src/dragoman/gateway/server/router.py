@@ -94,5 +94,6 @@ class Routes(Generic[T]):
 
 
 def _common_segments(one: str, other: str) -> int:
-    pairs = zip(one.split("/")[1:], other.split("/")[1:], strict=False)
+    parts = other.split("/")
+    pairs = zip(one.split("/", len(parts))[1:], parts[1:], strict=False)  # a client's path may have any number of parts
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

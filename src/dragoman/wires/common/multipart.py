@@ -31,13 +31,18 @@ class FormField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_form(http: HttpRequest, /) -> dict[str, FormField]:
-    """The fields of a form, by name; raises InvalidRequest.
+    """The fields of a form, by name, the last of each; raises InvalidRequest.
 
     >>> body = b'--x\\r\\ncontent-disposition: form-data; name="purpose"\\r\\n\\r\\nbatch\\r\\n--x--\\r\\n'
     >>> headers = {"content-type": "multipart/form-data; boundary=x"}
     >>> decode_form(HttpRequest(method="POST", path="/", headers=headers, body=body))["purpose"].text
     'batch'
     """
+    return dict(form_fields(http))
+
+
+def form_fields(http: HttpRequest, /) -> list[tuple[str, FormField]]:
+    """The names and fields of a form, in their order; a name may come several times. Raises InvalidRequest."""
     kind = http.headers.get("content-type", "")
     boundary = _BOUNDARY.search(kind)
     if not kind.lower().startswith("multipart/form-data") or boundary is None:
@@ -46,7 +51,7 @@ def decode_form(http: HttpRequest, /) -> dict[str, FormField]:
             "send the file as a field of a form"
         )
     mark = b"--" + (boundary[1] or boundary[2]).encode()
-    body, fields = http.body, dict[str, FormField]()
+    body, fields = http.body, list[tuple[str, FormField]]()
     at = _after_mark(body, 0 if body.startswith(mark) else body.find(b"\r\n" + mark) + 2, mark)
     while at is not None:
         if len(fields) >= MAX_FIELDS:
@@ -54,8 +59,7 @@ def decode_form(http: HttpRequest, /) -> dict[str, FormField]:
         end, head_end = body.find(b"\r\n" + mark, at), body.find(b"\r\n\r\n", at, at + MAX_FIELD_HEAD)
         if end < 0 or head_end < 0 or head_end > end:
             raise InvalidRequest("the form ends before its last field is complete")
-        name, field = _field(body[at:head_end], body[head_end + 4 : end])
-        fields[name] = field
+        fields.append(_field(body[at:head_end], body[head_end + 4 : end]))
         at = _after_mark(body, end + 2, mark)
     return fields
 
