@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from dragoman.errors import StoreDown
+from dragoman.errors import InvalidRequest, StoreDown
 from dragoman.gateway.store import ANY, Store
 from dragoman.gateway.tiers import TIERS, is_higher
 from dragoman.types import dump, load
@@ -21,6 +21,7 @@ from dragoman.wires.common.server_endpoints import StoredResponse
 DAY = 86400.0
 MAX_IDS = 1000
 """Tool call ids of one conversation, the first: the id of an old call must not change. Others keep the gateway's id."""
+MAX_STORED = 64 * 1024 * 1024
 MAX_RECENT = 32
 """Responses that one WebSocket keeps in memory."""
 MAX_SWAPS = 200
@@ -79,8 +80,10 @@ class ConversationStore:
 class ResponseStore:
     """Responses that clients asked to store, by owner and id. Each expires after thirty days."""
 
-    def __init__(self, store: Store, /, *, ttl: float = 30 * DAY) -> None:
+    def __init__(self, store: Store, /, *, max_bytes: int = MAX_STORED, ttl: float = 30 * DAY) -> None:
+        """`max_bytes`: of a response with its conversation, that can be read."""
         self._store = store
+        self._max_bytes = max_bytes
         self._ttl = ttl
 
     async def save(self, owner: str | None, id: str, response: StoredResponse, /, *, items: Sequence[str] = ()) -> None:
@@ -99,6 +102,10 @@ class ResponseStore:
         entry = await self._store.read(store_key("response", owner, id))
         if entry is None:
             return None
+        if len(entry.value) > self._max_bytes:
+            raise InvalidRequest(
+                f"the conversation of {id[:200]!r} has more than {self._max_bytes} bytes; start another"
+            )
         # Version 0.1 called the notice kind "info" "told".
         return load(entry.value.replace(b'{"kind":"told","what":', b'{"kind":"info","what":'), StoredResponse)
 

@@ -3,6 +3,7 @@
 Requests of one conversation may run at the same time, so every write is a compare-and-swap of the whole list.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from secrets import token_hex
@@ -15,10 +16,14 @@ from dragoman.gateway.conversations import DAY, MAX_SWAPS, store_key
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.store import Store
 from dragoman.types import JsonObject
+from dragoman.types.json_size import find_excess
 from dragoman.wires.common.server_endpoints import ItemListQuery, StoredItems
 
 MAX_ITEMS = 10_000
 """Items of one list."""
+MAX_BYTES = 32 * 1024 * 1024
+MAX_OBJECTS = 20_000
+_MAX_DEPTH = 1000
 _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
 _decode = msgspec.json.Decoder(StoredItems).decode
 
@@ -26,8 +31,13 @@ _decode = msgspec.json.Decoder(StoredItems).decode
 class ItemListStore:
     """The lists in a store. Each expires thirty days after its last change."""
 
-    def __init__(self, store: Store, /, *, ttl: float = 30 * DAY) -> None:
+    def __init__(
+        self, store: Store, /, *, max_bytes: int = MAX_BYTES, max_objects: int = MAX_OBJECTS, ttl: float = 30 * DAY
+    ) -> None:
+        """`max_bytes`, `max_objects`: of one list, as of one request that has all its items."""
         self._store = store
+        self._max_bytes = max_bytes
+        self._max_objects = max_objects
         self._ttl = ttl
 
     async def load(self, owner: str | None, id: str, /) -> StoredItems:
@@ -78,9 +88,22 @@ class ItemListStore:
             if entry is None:
                 raise NotStored(f"no conversation {id[:200]!r}")
             stored = change(_decode(entry.value))
-            if await self._store.write(key, msgspec.json.encode(stored), ttl=self._ttl, expects=entry.version):
+            data = msgspec.json.encode(stored)
+            if len(data) > len(entry.value):
+                await self._check_size(data)
+            if await self._store.write(key, data, ttl=self._ttl, expects=entry.version):
                 return stored
         raise StoreDown(f"conversation: not written, {MAX_SWAPS} other requests wrote first", retry_after=1.0)
+
+    async def _check_size(self, data: bytes) -> None:
+        """Every request of the conversation reads the whole list, so it must not take longer than one request may."""
+        excess = None
+        if len(data) > self._max_bytes:
+            excess = f"has more than {self._max_bytes} bytes"
+        elif data.count(b"{") + data.count(b"[") > self._max_objects:  # some may be in texts
+            excess = await asyncio.to_thread(find_excess, data, depth=_MAX_DEPTH, objects=self._max_objects)
+        if excess is not None:
+            raise InvalidRequest(f"the conversation {excess}; delete some of its items, or start another one")
 
 
 def _with_id(item: JsonObject) -> JsonObject:

@@ -39,6 +39,7 @@ from dragoman.gateway.reasoning.places import STORED
 from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
 from dragoman.gateway.response_cache import CacheEntry, ResponseCache
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.limits import decode_body
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
@@ -249,7 +250,11 @@ class RequestContext:
         if previous is None:
             field = stored_conversations.FIELD
             raise UnknownPreviousResponse(f"{field} must be the id of a stored response, got {id[:200]!r}", field=field)
-        return stored_conversations.join(previous, request)
+        request = stored_conversations.join(previous, request)
+        limit = self.runtime.config.gateway.max_objects
+        if sum(len(message.parts) for message in request.messages) > limit:
+            raise InvalidRequest(f"the conversation of {id[:200]!r} has more than {limit} parts; start another one")
+        return request
 
     async def _insert_items(self) -> Request:
         """The request with the items of its conversation and those that it refers to."""
@@ -262,7 +267,7 @@ class RequestContext:
         items = {id: known.get(id) or await self._load_item(id) for id in query.references}
         self._own_items = stored_conversations.own_items(self.http.body)
         self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items, before))
-        _, request = wire.server.decode_request(self.http)
+        _, request = await decode_body(self.http, self.runtime.config.gateway, wire.server.decode_request)
         self._stored, request = stored_conversations.split(request, self.http.body)
         return request
 

@@ -81,11 +81,12 @@ class Runtime:
             self.accounting, self.workers = previous.accounting, previous.workers
             health, transport = previous.registry.health, previous.registry.transport
             health.policy = HealthPolicy()  # the new config may have no table [health]
+        limits = config.gateway
         self.conversations = ConversationStore(self.store)
-        self.responses = ResponseStore(self.store)
-        self.item_lists = ItemListStore(self.store)
+        self.responses = ResponseStore(self.store, max_bytes=2 * limits.max_body)
+        self.item_lists = ItemListStore(self.store, max_bytes=limits.max_body, max_objects=limits.max_objects)
         self.chats = ChatStore(self.store)
-        self.files = FileStore(self.store, max_bytes=config.gateway.max_file_storage)
+        self.files = FileStore(self.store, max_bytes=limits.max_file_storage)
         self.batches = BatchStore(self.store, self.files)
         self.reasoning = self._vault(previous, process_secret)
         self.cache = self._response_cache(previous)
