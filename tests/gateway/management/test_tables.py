@@ -181,7 +181,7 @@ def test_secrets_are_hidden_and_restored() -> None:
         "base_url": "https://user:pass@box/v1",
         "auth": "x-api-key",
         "key_names": ["BOX_KEY"],
-        "headers": {"x-auth-token": "abc", "x-team": "b"},
+        "headers": {"x-auth-token": "abc", "x-team": "b", "x-private": "0123456789abcdef"},
         "deployments": [{"api_key": "one", "weight": 2}, {"api_key": "${TWO}"}],
     }
     hidden = hide_secrets(table)
@@ -190,7 +190,7 @@ def test_secrets_are_hidden_and_restored() -> None:
         "base_url": "(set)",
         "auth": "x-api-key",
         "key_names": ["BOX_KEY"],
-        "headers": {"x-auth-token": "(set)", "x-team": "b"},
+        "headers": {"x-auth-token": "(set)", "x-team": "b", "x-private": "(set)"},
         "deployments": [{"api_key": "(set)", "weight": 2}, {"api_key": "${TWO}"}],
     }
     assert restore_secrets(hidden, table) == table

@@ -14,19 +14,22 @@ from dragoman.types import is_list, is_object
 HIDDEN = "(set)"
 _PLAIN_FIELDS = frozenset({"auth", "key_names", "needs_key"})
 """Fields of a provider whose names look like those of secrets."""
+_HEADERS = "headers"
+_MIN_SECRET = 16
+"""Characters of a header's value that may be a secret, as in tapes."""
 
 
-def hide_secrets(value: Any, name: str = "", /) -> Any:
-    """A table without its secrets.
+def hide_secrets(value: Any, name: str = "", table: str = "", /) -> Any:
+    """A table without its secrets. `name` and `table` are those of the value and of the table that it is in.
 
     >>> hide_secrets({"like": "openai", "api_key": "sk-1234567890", "headers": {"x-token": "${TOKEN}"}})
     {'like': 'openai', 'api_key': '(set)', 'headers': {'x-token': '${TOKEN}'}}
     """
     if is_object(value):
-        return {field: hide_secrets(inner, name if field == name else field) for field, inner in value.items()}
+        return {field: hide_secrets(inner, field, name) for field, inner in value.items()}
     if is_list(value):
-        return [hide_secrets(inner, name) for inner in value]
-    return HIDDEN if isinstance(value, str) and value and _is_secret(name, value) else value
+        return [hide_secrets(inner, name, table) for inner in value]
+    return HIDDEN if isinstance(value, str) and value and _is_secret(name, value, table) else value
 
 
 def restore_secrets(new: Any, old: Any, where: str = "", /) -> Any:
@@ -63,7 +66,9 @@ def has_secrets(value: Any, /) -> bool:
     return bool(hide_secrets(value) != value)
 
 
-def _is_secret(name: str, value: str) -> bool:
+def _is_secret(name: str, value: str, table: str) -> bool:
     if re.fullmatch(r"\$\{\w+(?::)?\}", value) or name in _PLAIN_FIELDS:
         return False
+    if table == _HEADERS and len(value) >= _MIN_SECRET:  # whatever its name is
+        return True
     return bool(re.search(SENSITIVE_NAME, name.lower())) or "@" in value.partition("://")[2]
