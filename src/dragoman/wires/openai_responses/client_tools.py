@@ -470,7 +470,7 @@ def _form(own: JsonObject) -> dict[str, Any]:
 
 def call_id_of_output(item: JsonObject) -> str:
     """The id of the call that an item is the result of; "" if it is not the result of a special tool."""
-    return _call_id(item) if item.get("type") in _OUTPUTS and _is_run_by_client(item) else ""
+    return _call_id(item) if str(item.get("type")) in _OUTPUTS and _is_run_by_client(item) else ""
 
 
 def decode_client_output(item: JsonObject, names: Mapping[str, str]) -> ToolResult:
