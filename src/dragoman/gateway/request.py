@@ -15,13 +15,12 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from dragoman.engine.effects import Emit, Plan
+from dragoman.engine.effects import Plan
 from dragoman.engine.failover import Chain, ChainOptions
 from dragoman.engine.prompt_caches import has_points
 from dragoman.engine.routing import chain_routing, weighted_order
 from dragoman.engine.several_answers import several_answers
 from dragoman.errors import InvalidRequest, StoreDown, redact
-from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import UNLIMITED, LimitHeaders
 from dragoman.gateway.auth.api_keys import Key
@@ -40,12 +39,13 @@ from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
 from dragoman.gateway.response_cache import CacheEntry, ResponseCache
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.limits import decode_body
+from dragoman.gateway.short_plans import compacted, without_answer
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.limits import check_size
 from dragoman.targets.target import Target
-from dragoman.types import Finish, JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, Usage, dump
+from dragoman.types import JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, dump
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON, notice_text
@@ -301,9 +301,9 @@ class RequestContext:
         """The chain of targets. Ollama's empty "load model" request is answered without a call."""
         request = self.request
         if cast("Wire", self.wire).empty_request_loads_model and not (request.messages or request.system):
-            return _without_answer("load")
+            return without_answer("load")
         if self._stored.is_warmup:
-            return _without_answer("completed")
+            return without_answer("completed")
         make: Callable[[Request], Plan[Response]] = self._chain_plan
         if self.runtime.cache is not None and (entry := self._cache_entry(self.runtime.cache)) is not None:
             make = partial(entry.plan, make)
@@ -342,7 +342,7 @@ class RequestContext:
 
         make = call if request.n is None else partial(several_answers, call)
         plan = make(request, _without_stored_prompts(request, self.choice.targets), options)
-        return plan if compaction is None else _compacted(plan, compaction)
+        return plan if compaction is None else compacted(plan, compaction)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
         """The place of the request in the response cache, if it uses that."""
@@ -579,14 +579,6 @@ def _client_request_id(http: HttpRequest) -> str | None:
     return id
 
 
-def _compacted(plan: Plan[Response], compaction: CompactionHooks) -> Plan[Response]:
-    """The plan of a summary, with the summary as a compaction."""
-    summary = yield from plan
-    response = compaction.to_compaction(summary)
-    yield Emit(to_events(response), target=summary.target, notices=summary.notices)
-    return response
-
-
 def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
     if "contents" not in [target.quirks.caching for target in targets] or not has_points(request):
@@ -595,10 +587,3 @@ def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tu
         replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target
         for target in targets
     )
-
-
-def _without_answer(raw: str) -> Plan[Response]:
-    finish, usage = Finish(reason="stop", raw=raw), Usage(input=0, output=0)
-    response = Response(message=Message(role="assistant"), finish=finish, usage=usage)
-    yield Emit(to_events(response))
-    return response
