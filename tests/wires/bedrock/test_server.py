@@ -445,3 +445,14 @@ def test_errors() -> None:
     assert msgspec.json.decode(reply.body) == {"message": "slow down", "__type": "ThrottlingException"}
     (frame,) = EventStreamDecoder().feed(SERVER.stream_encoder(Request()).feed(AuthFailed("no")))
     assert frame.name == "!unrecognizedClientException"
+
+
+@pytest.mark.parametrize(("line_break", "texts"), [("\n", ["See."]), (" \n", ["See.", " \n"])])
+def test_a_line_break_between_a_document_and_the_last_cache_point_belongs_to_the_point(
+    line_break: str, texts: list[str]
+) -> None:
+    document = {"document": {"format": "txt", "name": "a", "source": {"bytes": "YQ=="}}}
+    content = [{"text": "See."}, document, {"text": line_break}, {"cachePoint": {"type": "default"}}]
+    _, request = decode({"messages": [{"role": "user", "content": content}]})
+    assert request.cache is True
+    assert [part.text for part in request.messages[0].parts if isinstance(part, Text)] == texts

@@ -146,6 +146,8 @@ def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, .
         blocks = message.content
         if i == len(body.messages) - 1 and len(blocks) > 1 and blocks[-1] == CACHE_POINT:
             has_cache_point, blocks = True, blocks[:-1]
+            if len(blocks) > 1 and blocks[-1] == {"text": SEPARATOR} and "document" in blocks[-2]:
+                blocks = blocks[:-1]  # it is there for the cache point
         extra = make_extra(NAME, rest)
         match message.role:
             case "user":
