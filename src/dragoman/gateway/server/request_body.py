@@ -103,6 +103,7 @@ class RequestBody:
         if self.is_complete and self._size <= self._limits.max_body:
             body_bytes.add(self._size)
             pieces = self._pieces
+            self._flow.resume()  # so that the connection notices a client that leaves
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
         timeout = self._limits.body_timeout
         try:
@@ -133,6 +134,7 @@ class RequestBody:
             await self._wait()
         if size > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
+        self._flow.resume()  # so that the connection notices a client that leaves
         return bytes(body)
 
     def _take(self) -> list[bytes]:
