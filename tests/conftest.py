@@ -7,11 +7,14 @@ import ssl
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import certifi
 import pytest
-from coverage import Coverage
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from coverage import Coverage
 
 settings.register_profile(
     "steady",
@@ -33,7 +36,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 class MeasuredCalls:
     """Measures coverage while a test runs, and not while pytest prepares it: Python is slower as long as it is measured."""
 
-    def __init__(self, coverage: Coverage) -> None:
+    def __init__(self, coverage: "Coverage") -> None:
         self.coverage = coverage
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -51,7 +54,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
-    if (coverage := Coverage.current()) is not None:
+    # pytest-cov has imported it if coverage is measured; some environments of the tests do not have it.
+    package = sys.modules.get("coverage")
+    if package is not None and (coverage := package.Coverage.current()) is not None:
         coverage.stop()
         session.config.pluginmanager.register(MeasuredCalls(coverage))
 
