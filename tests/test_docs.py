@@ -148,6 +148,14 @@ def test_the_links_of_a_page_exist() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/code-map.md"])
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    named = re.findall(r"`((?:[a-z_0-9*]+/)+[a-z_0-9*]+\.(?:py|json))`", (ROOT / page).read_text(encoding="utf-8"))
+    assert len(named) > 10
+    roots = (ROOT, ROOT / "src" / "dragoman")
+    assert [name for name in named if not any(any(root.glob(name)) for root in roots)] == []
+
+
 def test_every_page_is_listed() -> None:
     overview = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     navigation = (ROOT / "docs" / "site" / "index.md").read_text(encoding="utf-8").split()
