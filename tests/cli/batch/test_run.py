@@ -380,7 +380,7 @@ def test_quiet_says_nothing_of_error_rows(tmp_path: Path) -> None:
 
 def test_a_row_that_is_nested_too_deeply_is_a_plain_error(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
-    source.write_text('{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
+    source.write_text('{"id": 1, "x": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}\n", encoding="utf-8")
     done = dragoman("batch", source, tmp_path / "out.jsonl", "-m", "demo/any")
     assert (
         done.err

@@ -101,9 +101,9 @@ def read_row(line: bytes, /) -> BatchRow:
     5
     """
     id, _ = read_mark(line)
-    data: JsonObject = decode_json(strip_bom(line))
     wire: str | None = None
     try:
+        data: JsonObject = decode_json(strip_bom(line))
         if "body" in data or "url" in data:
             wire = "openai_chat"
             decoder = _wire_at(str(data.get("url", _CHAT)))
