@@ -255,12 +255,15 @@ def test_if_the_first_request_fails_another_one_calls() -> None:
 
 
 def test_a_cache_in_sqlite_survives_a_restart(tmp_path: Path) -> None:
-    config = CONFIG + f'store = "sqlite:{tmp_path}/cache.db"\n'
-    assert [cache_of(ask(app_of(config))) for _ in range(2)] == ["miss", "hit"]
+    assert look_in_two_gateways(f"sqlite:{tmp_path}/cache.db") == ["miss", "hit"]
 
 
 def test_gateways_share_a_cache_in_redis(redis: RedisServer) -> None:
-    config = CONFIG + f'store = "{redis.url}"\n'
+    assert look_in_two_gateways(redis.url) == ["miss", "hit"]
+
+
+def look_in_two_gateways(store: str) -> list[str | None]:
+    config = CONFIG + f'store = "{store}"\n'
 
     async def run() -> list[str | None]:
         apps = [app_of(config) for _ in range(2)]
@@ -270,7 +273,7 @@ def test_gateways_share_a_cache_in_redis(redis: RedisServer) -> None:
             await app.close()
         return statuses
 
-    assert asyncio.run(run()) == ["miss", "hit"]
+    return asyncio.run(run())
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
