@@ -160,9 +160,11 @@ def test_tags_outlive_the_gateway_with_a_key(dialect: str, kept_in: str, tmp_pat
     setting = f'reasoning_key = "{"k" * 32}"' if kept_in == "config" else f'store = "sqlite:{tmp_path}/store.db"'
     provider = "google" if dialect == SIGNED else SIGNED
     client, _ = first_turn(dialect, provider, more=f"[gateway]\n{setting}\n")
+    asyncio.run(client.app.close())
     client.app, script = gateway(provider, more=f"[gateway]\n{setting}\n")
     script.add("At six.")
     client.send()
+    asyncio.run(client.app.close())
     assert thinking_of(script) == [part for part in STEPS[provider] if isinstance(part, Thinking)]
 
 
@@ -225,8 +227,9 @@ def test_long_state_goes_to_the_store(dialect: str, tmp_path: Path, *, stream: b
     assert thinking_of(script) == [step[0]]
     asyncio.run(forget(app, tmp_path))
     script.add("At six.")
+    client.send()
+    asyncio.run(app.close())
     if dialect != CHAT:
-        client.send()
         assert any("the store does not have it" in notice for notice in client.notices)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.gateway.store import open_store
+from dragoman.gateway.store.base import UsageRow
 from dragoman.testing import FaultyServer, RawResponse, StallAfter
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 
@@ -247,8 +248,15 @@ def test_what_runs_after_the_grace_gets_an_error_and_its_row(
     assert b"the gateway is stopping" in seen
     assert b" 503 " in seen or stream
     assert b'"failed"' in gateway.log.read_bytes()
-    (row,) = asyncio.run(open_store(f"sqlite:{store}").rows(10))
+    (row,) = asyncio.run(rows_of(f"sqlite:{store}"))
     assert (row.outcome, row.status) == ("failed", 503)
+
+
+async def rows_of(url: str) -> tuple[UsageRow, ...]:
+    store = open_store(url)
+    rows = await store.rows(10)
+    await store.aclose()
+    return rows
 
 
 def test_connections_that_wait_are_closed_politely(tmp_path: Path) -> None:
