@@ -76,6 +76,17 @@ def test_an_agent_says_what_to_write_too(name: str) -> None:
     assert refused.value.param == "toolz"
 
 
+@pytest.mark.parametrize("name", ["retries", "temperature", "api_key"])
+def test_an_agent_says_where_an_option_of_the_model_belongs(name: str) -> None:
+    option: Any = {name: 0}
+    with pytest.raises(InvalidRequest) as refused:
+        Agent("demo/any", **option)
+    where = f"write Agent(dragoman.model('…', {name}=…)), or run(…, {name}=…)"
+    assert str(refused.value) == f"Agent has no option {name}; it is an option of the model: {where}"
+    assert refused.value.param == name
+    assert Agent(dragoman.model("demo/any", retries=0)).run("hi", retries=0).output
+
+
 # Calls without a prompt ----------------------------------------------------------------------------------------------
 
 MESSAGES = [{"role": "user", "content": "hi"}]

@@ -106,6 +106,11 @@ def _check_number(parameter: str, value: object) -> None:
         raise _wrong(parameter, "a number or None", value)
 
 
+def _check_flag(parameter: str, value: object, expected: str = "True or False") -> None:
+    if value is not True and value is not False:
+        raise _wrong(parameter, expected, value)
+
+
 class DragomanError(Exception):
     """The base of all errors of a call. Its attributes decide whether to retry, to fail over, or to stop."""
 
@@ -151,8 +156,8 @@ class DragomanError(Exception):
         _check_number("retry_after", retry_after)
         _check_number("status", status)
         for name, flag in (("retry", retry), ("fail_over", fail_over), ("count_failure", count_failure)):
-            if flag is not None and flag is not True and flag is not False:
-                raise _wrong(name, "True, False or None", flag)
+            if flag is not None:
+                _check_flag(name, flag, "True, False or None")
         message = redact(message)
         super().__init__(message)
         self.message = message
@@ -429,9 +434,16 @@ class ConnectTimeout(TimedOut):
 class ReadTimeout(TimedOut):
     """The server accepted the connection and sent nothing, or nothing more, in time.
 
+    `has_head` says whether the head of the answer had come.
+
     >>> ReadTimeout("no answer within 30 s").http_status
     504
     """
+
+    def __init__(self, message: str, *, has_head: bool = False, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        _check_flag("has_head", has_head)
+        self.has_head = has_head
 
 
 class Reset(TransportError):

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.attempt import HEAVY_MESSAGES, attempt, build_request
 from dragoman.engine.call_context import CallContext, Timeouts
-from dragoman.engine.effects import LATE_BODY, Compute, Emit, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import Compute, Emit, Now, Open, Plan, Read, Send
 from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BODY, Completed, is_empty_response
 from dragoman.errors import (
     AuthFailed,
@@ -469,8 +469,9 @@ def test_a_late_connection_names_the_limit_that_ended_first(stream: bool) -> Non
 
 def test_a_late_body_names_the_limit_of_the_whole_call() -> None:
     """The head of a plain call has come within `first_event`, which holds no more."""
+    late_body = ReadTimeout("a: no complete answer in time", has_head=True)
     with pytest.raises(ReadTimeout, match=r"^aa/m: a: no complete answer within `total` \(30 s\)$") as late:
-        Slow(ReadTimeout(f"a: {LATE_BODY}")).run(plan(ASK, deadline=130.0, total=30.0, first_event=4.0))
+        Slow(late_body).run(plan(ASK, deadline=130.0, total=30.0, first_event=4.0))
     assert late.value.limit_name == "total"
 
 

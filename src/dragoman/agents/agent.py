@@ -318,7 +318,13 @@ def _check(options: AgentOptions) -> None:
     if unknown := options.keys() - AgentOptions.__annotations__.keys():
         names = ("output", *AgentOptions.__annotations__)
         known = f"the options are {', '.join(names)}"
-        hints = [f"write {OPTION_HINTS[name]}" for name in sorted(unknown) if name in OPTION_HINTS]
+        hints = [
+            f"write {OPTION_HINTS[name]}"
+            if name in OPTION_HINTS
+            else f"it is an option of the model: write Agent(dragoman.model('…', {name}=…)), or run(…, {name}=…)"
+            for name in sorted(unknown)
+            if name in OPTION_HINTS or name in CallOptions.__annotations__
+        ]
         if not hints and (close := did_you_mean(min(unknown), names)):
             known = close.removeprefix("; ")
         reason = f"Agent has no option {', '.join(sorted(unknown))}; {'; '.join(hints) or known}"

@@ -44,10 +44,6 @@ class Sign(msgspec.Struct, frozen=True):
     """Set by the driver: stops it from another thread."""
 
 
-LATE_BODY = "no complete answer in time"
-"""The end of the message of a ReadTimeout if the head of the answer to a `Send` came in time, and its body did not."""
-
-
 @final
 class Send(msgspec.Struct, frozen=True):
     """Send a request and read the whole answer. The result is an `HttpResponse`."""

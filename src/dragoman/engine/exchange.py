@@ -9,7 +9,7 @@ from typing import NoReturn
 import msgspec
 
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import LATE_BODY, Compute, Emit, Exchange, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import Compute, Emit, Exchange, Now, Open, Plan, Read, Send
 from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
 from dragoman.errors import (
     Blocked,
@@ -365,15 +365,16 @@ def has_content(event: Event, /) -> bool:
             return False
 
 
-def name_limit(error: TimedOut, call: CallContext, since: float, content: str = "first_event", /) -> Plan[None]:
-    """Add to an error which limit has passed: the one that ended first. `content` names the limit since `since`.
+def name_limit(error: TimedOut, call: CallContext, since: float, content: str | None = None, /) -> Plan[None]:
+    """Add to an error which limit has passed: the one that ended first.
 
-    A plain call whose head has come has kept that limit.
+    `content` names the limit that began at `since`. Without it, that is `first_event` until the head has come.
     """
     now: float = yield Now()
     timeouts = call.timeouts
     limits = [("total", timeouts.total, call.deadline)]
-    names = [] if error.message.endswith(LATE_BODY) else [content]
+    has_head = isinstance(error, ReadTimeout) and error.has_head
+    names = [content] if content is not None else [] if has_head else ["first_event"]
     if isinstance(error, ConnectTimeout):
         names.append("connect")
     for name in names:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from dragoman.engine.effects import LATE_BODY, Exchange, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import ConnectFailed, ConnectTimeout, DragomanError, ReadTimeout, Reset
 from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.async_http import AsyncConnection, LoopPools
@@ -86,7 +86,7 @@ class HttpClient:
                     while not parser.complete:
                         connection.receive(ends)
             except _FAULTS as error:
-                _fail(error, effect.request, connection, LATE_BODY)
+                _fail(error, effect.request, connection, "no complete answer in time")
         self._release(connection)
         return _response(parser)
 
@@ -150,7 +150,7 @@ class HttpClient:
                     while not parser.complete:
                         await connection.receive(ends)
             except _FAULTS as error:
-                _fail(error, effect.request, connection, LATE_BODY)
+                _fail(error, effect.request, connection, "no complete answer in time")
         answer = _response(parser)
         connection.release()
         return answer
@@ -370,7 +370,7 @@ def _fail(
             f"{origin}: cannot connect: {_reason(error)}; check the base URL and the network"
         ) from error
     if isinstance(error, TimeoutError):
-        raise ReadTimeout(f"{origin}: {late}") from error
+        raise ReadTimeout(f"{origin}: {late}", has_head=parser.has_head) from error
     message = f"{origin}: the connection broke: {_reason(error)}"
     if not connection.is_new and not parser.has_bytes:
         # The server had closed an idle connection: it has no fault, and a new connection works.

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from dragoman.engine.effects import LATE_BODY, Exchange, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import (
     ConnectFailed,
     ConnectTimeout,
@@ -63,7 +63,7 @@ class HttpxTransport:
         head, total = _shortest(effect.timeout, effect.head), effect.timeout
         exchange = self.open(Open(effect.request, head, effect.connect, total=total, stopper=effect.stopper))
         try:
-            while data := exchange.handle.read_until(ends, LATE_BODY):
+            while data := exchange.handle.read_until(ends, "no complete answer in time"):
                 body.add(data)
         finally:
             exchange.handle.close()
@@ -86,8 +86,8 @@ class HttpxTransport:
                 finally:
                     await exchange.handle.aclose()
         except TimeoutError as error:
-            late = LATE_BODY if has_head else "no answer in time"
-            raise translate(progress.explain(error), effect.request, late) from error
+            late = "no complete answer in time" if has_head else "no answer in time"
+            raise translate(progress.explain(error), effect.request, late, has_head=has_head) from error
         return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
@@ -172,7 +172,8 @@ class _BlockingHandle:
             with self._guard.until(ends):
                 return next(self._chunks, b"")
         except _FAULTS as error:
-            raise translate(TimeoutError() if self._guard.is_over else error, self._request, late) from error
+            fault = TimeoutError() if self._guard.is_over else error
+            raise translate(fault, self._request, late, has_head=True) from error
 
     def finish(self) -> None:
         self.close()
@@ -197,7 +198,7 @@ class _AsyncHandle:
             async with asyncio.timeout(None if ends is None else ends - time.monotonic()):
                 return await anext(self._chunks, b"")
         except _FAULTS as error:
-            raise translate(error, self._request, "no more data in time") from error
+            raise translate(error, self._request, "no more data in time", has_head=True) from error
 
     async def afinish(self) -> None:
         await self.aclose()
@@ -453,14 +454,17 @@ def _head(response: httpx.Response) -> Head:
     return Head(status=response.status_code, headers=with_date(response.status_code, headers))
 
 
-def translate(error: Exception, request: HttpRequest, late: str, /) -> DragomanError:
-    """Our error for one of httpx's; it does not quote the path, which may hold a key. `late` is said of a time-out."""
+def translate(error: Exception, request: HttpRequest, late: str, /, *, has_head: bool = False) -> DragomanError:
+    """Our error for one of httpx's; it does not quote the path, which may hold a key.
+
+    `late` and `has_head` are said of a time-out: its message, and whether the head of the answer had come.
+    """
     origin, reason = redact_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.ConnectTimeout():
             return ConnectTimeout(f"{origin}: no connection in time")
         case httpx.TimeoutException() | TimeoutError():
-            return ReadTimeout(f"{origin}: {late}")
+            return ReadTimeout(f"{origin}: {late}", has_head=has_head)
         case httpx.ConnectError() | httpx.ProxyError():
             return ConnectFailed(f"{origin}: cannot connect: {reason}; check the base URL and the network")
         case httpx.DecodingError():
