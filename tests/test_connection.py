@@ -83,6 +83,14 @@ def test_a_model_has_them_for_all_its_calls(server: Server, registry: Registry) 
     assert (server.seen[-1]["authorization"], server.seen[-1]["x-a"]) == ("Bearer sk-model", "3")
 
 
+def test_headers_of_a_call_are_added_to_those_of_its_model(server: Server, registry: Registry) -> None:
+    model = registry.model("openai/m", base_url=server.url, headers={"x-a": "1", "X-B": "2"})
+    for own in ({"X-A": "3", "x-c": "4"}, {}, None):
+        model.generate("hi", headers=own)
+    seen = [tuple(head.get(f"x-{name}") for name in "abc") for head in server.seen]
+    assert seen == [("3", "2", "4"), ("1", "2", None), (None, None, None)]
+
+
 def test_a_header_replaces_the_one_with_the_key(server: Server, registry: Registry) -> None:
     registry.model("openai/m", base_url=server.url).generate("hi", headers={"Authorization": "Basic x"})
     assert server.seen[0]["authorization"] == "Basic x"

@@ -377,10 +377,14 @@ class Assembler:
         """Whether a part or call with this key is open."""
         return key in self._open or key in self._calls
 
-    def close(self, key: object, *, redacted: bool = False) -> None:
-        """End the part or call with this key, if it is open."""
+    def release(self, key: object) -> None:
+        """Add what a splitter holds back of a text to which nothing more comes. The text stays open."""
         if (splitter := self._splitters.pop(key, None)) is not None:
             self._add_pieces(key, splitter.end(), None)
+
+    def close(self, key: object, *, redacted: bool = False) -> None:
+        """End the part or call with this key, if it is open."""
+        self.release(key)
         self._close_part(key, redacted=redacted)
 
     def _close_part(self, key: object, *, redacted: bool = False) -> None:

@@ -30,6 +30,7 @@ from dragoman.io.tracebacks import shorten_traceback
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.config import unknown_name
+from dragoman.targets.connection import check_headers
 from dragoman.targets.option_hints import option_hint
 from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target
@@ -525,6 +526,8 @@ class Model:
     def _merge_options(self, options: CallOptions) -> tuple[dict[str, Any], ChainOptions]:
         """The fields of the Request, and the ChainOptions."""
         merged = {**self._call_options, **options}
+        if options.get("headers") is not None and (headers := self._call_options.get("headers")) is not None:
+            merged["headers"] = {**check_headers(headers), **check_headers(options["headers"])}
         fields: dict[str, Any] = {name: value for name, value in merged.items() if value is not None}
         chain_options = self._chain_options
         timeout = fields.pop("timeout", None)

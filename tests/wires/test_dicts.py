@@ -264,7 +264,7 @@ def test_the_web_search_of_a_provider_is_one_of_the_vocabulary(tool: Any, wire: 
 WRONG_TOOLS: list[tuple[Any, str]] = [
     (5, "tools must be a list of tool definitions, got 5"),
     (["tide"], r"tools\[0\] must be a tool definition, got 'tide'"),
-    ([{}], r"tools\[0\] must be a tool definition of a known SDK, got a dict with no field; pass wire="),
+    ([{}], r"tools\[0\] must be a tool definition of a known SDK, got a dict with no field; pass wire= to tools_from"),
     ([{"title": "tide"}], "got a dict with 'title'"),
     ([Tool(name="a"), {"type": "function", "function": {}}], r"tools\[1\].function.name is required"),
     ([{"type": "function", "function": {"name": object()}}], "it must have JSON values"),

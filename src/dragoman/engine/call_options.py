@@ -81,7 +81,7 @@ class CallOptions(TypedDict, total=False):
     api_key: str | Callable[[], Any] | None
     """The provider's key, or a function, sync or async, that returns it; it is called again before the key expires."""
     headers: Mapping[str, str] | None
-    """HTTP headers of the request, in addition to the provider's."""
+    """HTTP headers of the request, in addition to those of the provider and of the model."""
     base_url: str | None
     """The server to call instead of the provider's own."""
     timeout: float | Timeouts | None

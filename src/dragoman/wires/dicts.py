@@ -401,7 +401,7 @@ def _decode_tool(tool: Any, wire: str | None, where: str) -> tuple[AnyTool, ...]
     form = wire or _form_of_tool(tool)
     if form is None:
         keys = ", ".join(map(repr, tool)) or "no field"
-        reason = f"{where} must be a tool definition of a known SDK, got a dict with {keys}; pass wire="
+        reason = f"{where} must be a tool definition of a known SDK, got a dict with {keys}; pass wire= to tools_from"
         raise InvalidTool(reason, param=where)
     body: Any = [tool]
     for field in reversed(_FIELDS[form][1]):

@@ -181,6 +181,47 @@ def test_every_choice_is_split_and_keeps_its_log_probabilities() -> None:
         assert (text.text, [token.token for token in text.logprobs]) == ("Yes", ["Yes"])
 
 
+HELD_BACK = (LOCAL, Request(reasoning="high"))
+"""A stream whose text is held back until it is known that it is no thinking."""
+TOKENS = {"content": [{"token": "Yes", "logprob": -0.5}]}
+CITED = [{"type": "url_citation", "url_citation": {"url": "https://a.example", "start_index": 0, "end_index": 3}}]
+
+
+@pytest.mark.parametrize("content", ["Yes", "<think>Hm.</think>Yes", "<", "<think>"])
+@pytest.mark.parametrize("ending", [{}, {"reasoning_content": "Hm."}, {"refusal": "No."}])
+def test_text_that_is_held_back_keeps_its_log_probabilities_and_citations(content: str, ending: Any) -> None:
+    message = {"content": content, "annotations": CITED}
+    choices = [{"index": i, "message": message, "finish_reason": "stop", "logprobs": TOKENS} for i in range(2)]
+    client = wires.get("openai_chat").client
+    whole = fold(client.decode_body(json.dumps({"choices": choices}).encode(), None, LOCAL))
+    deltas = [{"content": content, "annotations": CITED}, *([ending] if ending else [])]
+    chunks = [{"choices": [{"delta": delta, "logprobs": TOKENS if "content" in delta else None}]} for delta in deltas]
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in [*chunks, end]) + "data: [DONE]\n\n"
+    decoder = client.stream_decoder(HELD_BACK[1], HELD_BACK[0])
+    streamed = fold([*decoder.feed(data.encode()), *decoder.end()])
+    for response in (*(replace(whole, message=choice.message) for choice in whole.choices), streamed):
+        texts = [part for part in response.message.parts if isinstance(part, Text) and part.text != "No."]
+        kept = [(tuple(token.token for token in text.logprobs), len(text.citations)) for text in texts]
+        assert kept == ([(("Yes",), 1)] if content != "<think>" else [])
+
+
+@pytest.mark.parametrize("following", [{}, {"tool_calls": [{"function": {"name": "tide", "arguments": {}}}]},
+                                       {"images": ["R0lGODlhAQABAA=="]}, {"thinking": "Hm."}])  # fmt: skip
+@pytest.mark.parametrize("is_done", [True, False])
+def test_ollamas_text_that_is_held_back_keeps_its_log_probabilities(following: Any, is_done: bool) -> None:  # noqa: FBT001
+    tokens = TOKENS["content"]
+    first = {"message": {"content": "Yes"}, "logprobs": tokens, "done": False}
+    last = {"message": {"content": "", **following}, "done": True, "done_reason": "stop"}
+    decoder = wires.get("ollama").client.stream_decoder(HELD_BACK[1], HELD_BACK[0])
+    lines = b"".join(json.dumps(line).encode() + b"\n" for line in (first, last))
+    one = {"message": {"content": "Yes", **following}, "logprobs": tokens, "done": is_done, "done_reason": "stop"}
+    whole = fold(wires.get("ollama").client.decode_body(json.dumps(one).encode(), None, LOCAL))
+    for response in (fold(decoder.feed(lines)), whole):
+        texts = [part for part in response.message.parts if isinstance(part, Text)]
+        assert [(text.text, [token.token for token in text.logprobs]) for text in texts] == [("Yes", ["Yes"])]
+
+
 def test_without_the_quirk_the_text_stays_as_it_is() -> None:
     assert chat(*contents("<think>Hm.</think>Yes."), to=None).text == "<think>Hm.</think>Yes."
 

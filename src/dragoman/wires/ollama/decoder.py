@@ -93,6 +93,7 @@ class OllamaDecoder:
             if not self._has_started:
                 raise Malformed(f"{NAME}: the body has no message")
             # A server that aborts a runaway repetition says done: false in a whole body (seen 2026-11).
+            self._close_others(None)
             self.out.finish(Finish(reason="other"))
 
     def _read(self, line: OllamaLine, data: bytes) -> None:
@@ -119,7 +120,7 @@ class OllamaDecoder:
         if logprobs:
             self._add_logprobs(logprobs)
         for image in message.images or ():
-            self.out.close_others(None)
+            self._close_others(None)
             self.out.add_part(_read_image(image))
         for data in message.tool_calls or ():
             self._call(data)
@@ -128,7 +129,7 @@ class OllamaDecoder:
         if not text:
             return
         if not self.out.is_open(kind):
-            self.out.close_others(kind)
+            self._close_others(kind)
             if self._has_noted_logprobs:
                 self._logprobs, self._has_noted_logprobs = [], False
         self.out.delta(kind, kind, text, extra)
@@ -144,10 +145,18 @@ class OllamaDecoder:
             self._has_noted_logprobs = True
             self.out.add_extra("thinking", NAME, {"logprobs": self._logprobs})
 
+    def _close_others(self, kind: Literal["text", "thinking"] | None) -> None:
+        """End the other parts. Log probabilities may have come before the text, if that was held back."""
+        if kind != "text":
+            self.out.release("text")
+            if self._logprobs and self.out.is_open("text"):
+                self._add_logprobs([])
+        self.out.close_others(kind)
+
     def _call(self, data: JsonObject) -> None:
         """Read a call. Calls are whole, in any line; old servers leave out their index or send 0 for all."""
         out = self.out
-        out.close_others(None)
+        self._close_others(None)
         call, arguments = split_call(data)
         if is_object(arguments):
             out.add_part(msgspec.structs.replace(call, arguments=arguments))
@@ -167,6 +176,7 @@ class OllamaDecoder:
             why = f"{NAME}: it read only {tokens} tokens of the prompt; raise options.num_ctx or shorten the prompt"
             report_cut_prompt(out, self._request, why)
         reason = FINISH_REASONS.get(line.done_reason or "", "other")
+        self._close_others(None)
         out.finish(Finish(reason=reason, raw=line.done_reason or None, extra=make_extra(NAME, read_durations(line))))
 
 

@@ -323,7 +323,7 @@ class ChatDecoder:
     def _switch(self, key: str) -> None:
         """Close the open parts, unless the open one is this."""
         if not self.out.is_open(key):
-            self._add_text_extra()
+            self._add_text_extra(key)
             self.out.close_others(key)
             if key != "thinking":
                 self._add_executed()
@@ -333,8 +333,11 @@ class ChatDecoder:
         for part in self._executed.take() if self._executed is not None else ():
             self.out.add_part(part)
 
-    def _add_text_extra(self) -> None:
+    def _add_text_extra(self, following: str | None) -> None:
         """Add the collected citations and details to the text or thinking that ends here."""
+        if self.out.text_splitter is not None:
+            for key in {"text", "refusal"} - {following}:
+                self.out.release(key)
         if self._annotations and self.out.is_open("text"):
             self.out.add_extra("text", NAME, self._annotations)
             self.out.add_citations("text", read_citations(self._annotations))
@@ -368,7 +371,7 @@ class ChatDecoder:
     def _add_collected(self) -> None:
         """Emit the parts that have no end mark."""
         out = self.out
-        self._add_text_extra()
+        self._add_text_extra(None)
         if self._details:
             out.add_part(Thinking(text="", redacted=True, extra={NAME: {"details": self._joined_details()}}))
         elif self._blank_fields and not self._has_thought and self._calls is not None:
