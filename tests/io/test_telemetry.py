@@ -92,6 +92,30 @@ def test_a_call_is_a_span_by_the_conventions() -> None:
     assert {name for name in collected.attributes() if name.startswith("gen_ai.")} <= official
 
 
+def test_the_options_of_a_request_are_attributes() -> None:
+    collected = Collected()
+    model = collected.registry.model("demo/any")
+    options: Any = {"temperature": 0.2, "top_p": 0.9, "top_k": 5, "seed": 3, "n": 2, "stop": ["END"], "max_tokens": 9}
+    model.generate("hi", frequency_penalty=0.5, presence_penalty=-0.5, schema={}, **options)
+    model.generate("hi", n=1)
+    several, one = (dict(span.attributes or {}) for span in collected.spans())
+    wanted = {
+        "gen_ai.request.temperature": 0.2,
+        "gen_ai.request.top_p": 0.9,
+        "gen_ai.request.top_k": 5.0,
+        "gen_ai.request.seed": 3,
+        "gen_ai.request.max_tokens": 9,
+        "gen_ai.request.frequency_penalty": 0.5,
+        "gen_ai.request.presence_penalty": -0.5,
+        "gen_ai.request.stop_sequences": ("END",),
+        "gen_ai.request.choice.count": 2,
+        "gen_ai.output.type": "json",
+        "gen_ai.response.finish_reasons": ("stop", "stop"),
+    }
+    assert {name: several.get(name) for name in wanted} == wanted
+    assert not {name for name in one if name.startswith("gen_ai.request.")} - {"gen_ai.request.model"}
+
+
 def test_the_span_has_the_parent_of_its_caller() -> None:
     collected = Collected()
     with collected.tracers.get_tracer("test").start_as_current_span("mine"):

@@ -73,7 +73,11 @@ def request_attributes(model: str, request: Request, /) -> dict[str, Any]:
             ("gen_ai.request.temperature", request.temperature),
             ("gen_ai.request.top_p", request.top_p),
             ("gen_ai.request.top_k", None if request.top_k is None else float(request.top_k)),
+            ("gen_ai.request.frequency_penalty", request.frequency_penalty),
+            ("gen_ai.request.presence_penalty", request.presence_penalty),
+            ("gen_ai.request.stop_sequences", request.stop or None),
             ("gen_ai.request.seed", request.seed),
+            ("gen_ai.request.choice.count", None if request.n == 1 else request.n),
             ("gen_ai.output.type", None if request.schema is None else "json"),
         ]
     )
@@ -89,7 +93,7 @@ def response_attributes(response: Response | None, usage: Usage, /) -> dict[str,
         [
             ("gen_ai.response.id", response and response.id),
             ("gen_ai.response.model", response and response.model),
-            ("gen_ai.response.finish_reasons", None if response is None else (response.finish.reason,)),
+            ("gen_ai.response.finish_reasons", response and [each.finish.reason for each in response.choices]),
             ("gen_ai.usage.input_tokens", usage.input),
             ("gen_ai.usage.output_tokens", usage.output),
             ("gen_ai.usage.cache_read.input_tokens", usage.cache_read),
