@@ -182,6 +182,7 @@ def test_thinking_without_a_signature_is_refused_by_anthropic() -> None:
 
 @pytest.mark.parametrize("model", ["gpt-3.5-turbo", "gpt-4", "gpt-4-0613", "gpt-4-turbo", "gpt-4o-2024-05-13"])
 def test_old_models_of_openai_take_a_tool_but_no_schema(model: str) -> None:
+    """Schemas: gpt-4o-2024-08-06, gpt-4o-mini and later (reference.langchain.com, withStructuredOutput; 2026-11)."""
     known = facts(f"openai/{model}")
     assert not known["json_schema"]
     assert known["tools"]
@@ -191,6 +192,7 @@ def test_old_models_of_openai_take_a_tool_but_no_schema(model: str) -> None:
 
 @pytest.mark.parametrize("wire", ["openai-chat", "openai-responses"])
 def test_openai_takes_a_temperature_only_if_it_does_not_think(wire: str) -> None:
+    """From gpt-5.1 to 5.4 (github.com/vercel/ai/issues/10932); not from 5.5 on (github.com/BerriAI/litellm/pull/34599)."""
     cases: tuple[tuple[str, Any, bool], ...] = (
         ("gpt-5.1", None, True),
         ("gpt-5.1", "none", True),
@@ -204,6 +206,17 @@ def test_openai_takes_a_temperature_only_if_it_does_not_think(wire: str) -> None
         encoded = wires.get(to.wire).client.encode_request(request, to)
         dropped = {notice.what for notice in encoded.notices} & {"temperature", "logprobs", "top_logprobs"}
         assert ("temperature" in json.loads(encoded.body), not dropped) == (takes, takes)
+
+
+@pytest.mark.parametrize("model", ["gpt-5.1", "gpt-5.2", "gpt-5.4", "gpt-5.5", "gpt-5"])
+def test_models_of_openai_that_think_take_no_penalties(model: str) -> None:
+    """Even if they do not think now (LiteLLM's OpenAIGPT5Config and Vercel's AI SDK drop them; 2026-11)."""
+    to = KNOWN.target(f"openai-chat/{model}")
+    options: dict[str, Any] = {"frequency_penalty": 0.5, "presence_penalty": 0.5, "logit_bias": {"1": 2}}
+    request = Request(messages=(user("hi"),), reasoning="none", **options)
+    encoded = wires.get(to.wire).client.encode_request(request, to)
+    assert not options.keys() & json.loads(encoded.body).keys()
+    assert options.keys() <= {notice.what for notice in encoded.notices if notice.kind == "dropped"}
 
 
 @pytest.mark.parametrize(
@@ -225,10 +238,14 @@ def test_openai_takes_a_temperature_only_if_it_does_not_think(wire: str) -> None
         ("gpt-5.1-codex-max", ("low", "medium", "high", "xhigh"), False),
         ("gpt-5.2-chat-latest", ("low", "medium", "high"), False),
         ("gpt-6-astra", LEVELS, False),
+        ("gpt-6-sol", ("none", *LEVELS), False),
+        ("gpt-6-luna", ("none", *LEVELS), False),
         ("gpt-6.1-sol", LEVELS, False),
     ],
 )
 def test_openai_thinks_as_hard_as_the_family_can(model: str, efforts: Any, sampling: bool) -> None:  # noqa: FBT001
+    """Up to gpt-5.2: ReasoningEffort in OpenAI's OpenAPI document. 5.3-codex, 5.4, 5.5: crate meerkat-core 0.6.25, by
+    the live API. gpt-6: openai-language-model-capabilities.ts of Vercel's AI SDK (2026-11)."""
     known = facts(f"openai/{model}")
     assert (known["efforts"], known["sampling"], known["thinking"]) == (efforts, sampling, True)
 
