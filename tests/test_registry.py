@@ -1,4 +1,5 @@
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -8,12 +9,28 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dragoman.engine.attempt import build_request
-from dragoman.errors import SetupError
+from dragoman.errors import Overloaded, SetupError
 from dragoman.registry import Registry
+from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.provider import Provider
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.spec_hints import provider_hint, spec_hint
+from dragoman.testing import FaultyServer
 from dragoman.types import Request, user
+
+
+def test_a_registry_has_a_health_policy_of_its_own() -> None:
+    strict = Registry(env={}, health_policy=HealthPolicy(threshold=1, base=60))
+    usual = Registry(env={})
+    for registry in (strict, usual):
+        with FaultyServer(Overloaded("busy")) as server:
+            registry.add_provider(name="box", like="vllm", base_url=server.base_url())
+            with pytest.raises(Overloaded):
+                registry.model("box/m", retries=0).generate("hi")
+    assert [registry.health.get("box/m").is_healthy for registry in (strict, usual)] == [False, True]
+    until = strict.health.get("box/m").until
+    assert until is not None
+    assert 50 < until - time.monotonic() <= 60
 
 
 def names(registry: Registry, spec: str) -> list[str]:

@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 from dragoman import wires
 from dragoman.errors import Unsupported
 from dragoman.targets.target import Capabilities, Target
-from dragoman.types import Audio, Document, Image, Request, Tool, ToolResult, assistant, tool_results, user
+from dragoman.types import Audio, Document, Image, Request, Tool, ToolResult, WebSearch, assistant, tool_results, user
 from dragoman.types.data_urls import data_url
 from dragoman.types.parts import ToolCall
 from tests.support.images import picture, saved
@@ -17,6 +17,7 @@ from tests.support.images import picture, saved
 PNG = Image(data=picture(40, 20), mime="image/png")
 PDF = Document(data=b"%PDF", mime="application/pdf")
 WAV = Audio(data=b"RIFF", mime="audio/wav")
+VIDEO = Document(data=b"\x00\x00\x00\x18ftypmp42", mime="video/mp4")
 
 
 FRAMES = [Pillow.new("RGB", (8, 8), color) for color in ("red", "blue")]
@@ -66,6 +67,14 @@ FORBIDDEN: list[tuple[Request, dict[str, Any], str]] = [
     (request_of(PDF), {"max_document_bytes": 3}, "a document has 4 bytes; at most 3 are allowed"),
     (request_of(WAV), {"max_audio_bytes": 3}, "an audio file has 4 bytes; at most 3 are allowed"),
     (request_of(Document.from_url("https://x/a.pdf")), {"document_urls": False}, "cannot fetch https://x/a.pdf"),
+    (request_of(VIDEO), {"video": False}, "does not support video"),
+    (
+        request_of(Document.from_url("https://x/a.mp4")),
+        {"video": True, "video_urls": False},
+        "cannot fetch https://x/a.mp4",
+    ),
+    (request_of(PNG, PNG, PNG), {"many_images": 2, "many_images_side": 32}, "at most 32 are allowed on a side"),
+    (Request(messages=(user("?"),), tools=(WebSearch(),)), {"hosted_tools": ()}, "does not have web search"),
 ]
 
 
@@ -81,6 +90,13 @@ def test_a_wire_alone_refuses_what_the_target_forbids(
 ) -> None:
     with pytest.raises(Unsupported, match=why):
         wires.get(wire).client.encode_request(request_, target_of(wire, **capabilities))
+
+
+@pytest.mark.parametrize("wire", [name for name in wires.NAMES if name != "native"])  # a gateway fetches it
+def test_a_wire_alone_refuses_an_image_that_the_target_cannot_fetch(wire: str) -> None:
+    by_url = request_of(Image(url="https://x/a.png"))
+    with pytest.raises(Unsupported, match="image"):
+        wires.get(wire).client.encode_request(by_url, target_of(wire, image_urls=False))
 
 
 @pytest.mark.parametrize("wire", wires.NAMES)

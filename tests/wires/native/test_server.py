@@ -432,6 +432,16 @@ def test_a_stream() -> None:
     assert chunks[-1]["usage"]["source"] == "unknown"
 
 
+def test_each_call_of_a_stream_has_its_own_index_among_the_calls() -> None:
+    encoder = SERVER.stream_encoder(Request())
+    parts = (Text(text="So:"), ToolCall(id="a", name="tide"), Text(text="and"), ToolCall(id="b", name="now"))
+    ended = [PartEnded(index=index, part=part) for index, part in enumerate(parts)]
+    frames = b"".join(map(encoder.feed, ended)).split(b"\n\n")[:-1]
+    deltas = [msgspec.json.decode(frame[6:])["choices"][0]["delta"] for frame in frames]
+    calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+    assert [(call["index"], call["id"]) for call in calls] == [(0, "a"), (1, "b")]
+
+
 def test_a_call_of_a_stream_can_be_sent_back_with_its_index() -> None:
     indexed = {**CALL_MESSAGE, "tool_calls": [{"index": 0, **CALL}]}
     assert decoded(messages=[*HELLO, indexed, ANSWER]) == decoded(messages=[*HELLO, CALL_MESSAGE, ANSWER])

@@ -1267,7 +1267,8 @@ def test_a_divided_message_keeps_what_is_not_text_and_its_refusal() -> None:
 
 
 def test_a_divided_message_needs_no_id() -> None:
-    content = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]
+    tokens = [{"token": "a", "logprob": -0.5}]
+    content = [{"type": "output_text", "text": "a", "logprobs": tokens}, {"type": "output_text", "text": "b"}]
     done: JsonObject = {"type": "message", "content": content}
     events: list[JsonObject] = [
         {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "ab"},
@@ -1277,7 +1278,7 @@ def test_a_divided_message_needs_no_id() -> None:
     data = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
     found, error = read(CLIENT.stream_decoder(), [data])
     assert error is None
-    assert fold(found).message.parts == (Text(text="ab"),)
+    assert fold(found).message.parts == (Text(text="ab", logprobs=(TokenLogprob(token="a", logprob=-0.5),)),)
 
 
 def test_a_prompt_that_the_server_cut_silently_is_a_notice() -> None:

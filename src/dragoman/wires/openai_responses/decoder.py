@@ -330,10 +330,11 @@ class ResponsesDecoder:
         self.out.delta(last, "text", "".join(text.text for text in texts)[streamed:])
         for place, text in enumerate(texts):
             self._refused = self._refused or _is_refusal(text)
+            key = (slot.number, indexes[min(place, len(indexes) - 1)])
             if text.extra:
-                key = (slot.number, indexes[min(place, len(indexes) - 1)])
                 self.out.add_extra(key, NAME, text.extra[NAME])
-                self.out.add_citations(key, text.citations)
+            self.out.add_logprobs(key, text.logprobs)
+            self.out.add_citations(key, text.citations)
         for index in indexes:
             self.out.close((slot.number, index))
         for part in parts:
