@@ -24,6 +24,7 @@ from dragoman.engine.probe import Findings
 from dragoman.engine.prompt_caches import delete_prompts
 from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest, RequestError, SetupError
+from dragoman.http import redact_url
 from dragoman.io.driver import Driver, short_traceback
 from dragoman.io.hooks import Call, Hooks, observed
 from dragoman.io.tracebacks import shorten_traceback
@@ -506,7 +507,8 @@ class Model:
     def _with_hooks(self, plan: Plan[R], request: Request, targets: list[Target]) -> Plan[R]:
         if not self._hooks and not self._registry.hooks:
             return plan
-        call = Call(self.spec, request, target=targets[0].name)
+        base_urls = {target.name: redact_url(target.base_url) for target in targets}
+        call = Call(self.spec, request, target=targets[0].name, base_urls=base_urls)
         return observed(plan, call, (*self._registry.hooks, *self._hooks))
 
     @property

@@ -30,7 +30,7 @@ from dragoman import (
     user,
 )
 from dragoman.io.telemetry import CONTENT_VARIABLE
-from dragoman.testing import Scripted
+from dragoman.testing import FaultyServer, Scripted
 
 SEMCONV = "opentelemetry.semconv._incubating"
 gen_ai_attributes: Any = import_module(f"{SEMCONV}.attributes.gen_ai_attributes")
@@ -114,6 +114,19 @@ def test_the_options_of_a_request_are_attributes() -> None:
     }
     assert {name: several.get(name) for name in wanted} == wanted
     assert not {name for name in one if name.startswith("gen_ai.request.")} - {"gen_ai.request.model"}
+
+
+def test_a_span_and_its_metrics_name_the_server_that_answered() -> None:
+    collected = Collected()
+    with FaultyServer(Overloaded("busy"), "Hello!") as server:
+        for name in ("a", "b"):
+            collected.registry.add_provider(name=name, like="vllm", base_url=server.base_url())
+        collected.registry.alias("chain", "a/m, b/m")
+        collected.registry.model("chain", retries=0).generate("hi")
+    (duration,) = collected.points(gen_ai_metrics.GEN_AI_CLIENT_OPERATION_DURATION)
+    for attributes in (collected.attributes(), dict(duration.attributes)):
+        assert attributes["gen_ai.provider.name"] == "b"
+        assert (attributes["server.address"], attributes["server.port"]) == ("127.0.0.1", server.port)
 
 
 def test_the_span_has_the_parent_of_its_caller() -> None:

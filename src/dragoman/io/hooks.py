@@ -5,7 +5,7 @@ A call with hooks runs in a plan around its own plan; a call without hooks runs 
 
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
@@ -25,13 +25,17 @@ R = TypeVar("R", bound=Response)
 class Call:
     """One call of a model, as hooks see it: from the request to the response, with all its attempts."""
 
-    __slots__ = ("data", "first_content_at", "request", "spec", "started_at", "stopped_at", "target")
+    __slots__ = ("base_urls", "data", "first_content_at", "request", "spec", "started_at", "stopped_at", "target")
 
-    def __init__(self, spec: str, request: Request, /, *, target: str = "") -> None:
+    def __init__(
+        self, spec: str, request: Request, /, *, target: str = "", base_urls: Mapping[str, str] | None = None
+    ) -> None:
         self.spec = spec
         self.request = request
         self.target = target
         """The first target of the spec. The response names the one that answered."""
+        self.base_urls = base_urls or {}
+        """By target of the spec: the URL of its server."""
         self.data: dict[Any, Any] = {}
         """A place for your own values, such as a span that `before` starts and `after` ends."""
         self.started_at = time.monotonic()

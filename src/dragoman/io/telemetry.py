@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -43,6 +44,7 @@ _SPAN = "dragoman.span"
 _LAST_CHUNK = "dragoman.last_chunk"
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _CHUNK_SECONDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
+_PORTS = {"http": 80, "https": 443}
 _TOKENS = tuple(4**power for power in range(14))
 """The boundaries of the histograms, as the conventions advise."""
 
@@ -170,7 +172,7 @@ class _Recorder:
 
     def before(self, call: Call) -> None:
         model = _model_of(call.target)
-        attributes = _base_attributes(call.target) | request_attributes(model, call.request)
+        attributes = _base_attributes(call, call.target) | request_attributes(model, call.request)
         if self._has_content:
             attributes |= known(_input_content(call.request))
         call.data[_SPAN] = self._tracer.start_span(f"chat {model}", kind=self._kind, attributes=attributes)
@@ -178,7 +180,7 @@ class _Recorder:
     def after(self, call: Call, response: Response) -> None:
         span: Span = call.data.pop(_SPAN)
         target = response.target or call.target
-        attributes = _base_attributes(target) | response_attributes(response, response.usage)
+        attributes = _base_attributes(call, target) | response_attributes(response, response.usage)
         attributes |= known(
             [
                 ("gen_ai.response.time_to_first_chunk", call.time_to_first_content),
@@ -210,11 +212,11 @@ class _Recorder:
         last: float | None = call.data.get(_LAST_CHUNK)
         call.data[_LAST_CHUNK] = now
         if last is not None:
-            attributes = {**_base_attributes(call.target), "gen_ai.request.model": _model_of(call.target)}
+            attributes = {**_base_attributes(call, call.target), "gen_ai.request.model": _model_of(call.target)}
             self._measures.chunks.record(now - last, attributes)
 
     def _measure(self, call: Call, target: str, usage: Usage, more: dict[str, str]) -> None:
-        attributes = {**_base_attributes(target), "gen_ai.request.model": _model_of(call.target), **more}
+        attributes = {**_base_attributes(call, target), "gen_ai.request.model": _model_of(call.target), **more}
         self._measures.record(attributes, call.duration, call.time_to_first_content, usage)
 
 
@@ -253,8 +255,12 @@ class Measures:
                 self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
 
 
-def _base_attributes(target: str) -> dict[str, Any]:
-    return {"gen_ai.operation.name": "chat", "gen_ai.provider.name": provider_name(target.partition("/")[0])}
+def _base_attributes(call: Call, target: str) -> dict[str, Any]:
+    names = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": provider_name(target.partition("/")[0])}
+    url = urlsplit(call.base_urls.get(target, ""))
+    if url.hostname is None or url.scheme not in _PORTS:
+        return names
+    return {**names, "server.address": url.hostname, "server.port": url.port or _PORTS[url.scheme]}
 
 
 def _model_of(target: str) -> str:
