@@ -76,6 +76,15 @@ def test_an_agent_says_what_to_write_too(name: str) -> None:
     assert refused.value.param == "toolz"
 
 
+def test_an_agent_says_how_to_stream() -> None:
+    option: Any = {"stream": True}
+    with pytest.raises(InvalidRequest, match=r"^Agent has no option stream; call agent\.stream\(…\) or agent\.astr"):
+        Agent("demo/any", **option)
+    with pytest.raises(InvalidRequest, match=r"^stream is not an option; call stream\(\) or astream\(\)") as refused:
+        Agent("demo/any").run("hi", **option)
+    assert refused.value.param == "stream"
+
+
 @pytest.mark.parametrize("name", ["retries", "temperature", "api_key"])
 def test_an_agent_says_where_an_option_of_the_model_belongs(name: str) -> None:
     option: Any = {name: 0}

@@ -102,6 +102,22 @@ def test_an_unknown_parameter_is_an_error_that_names_it(case: Case) -> None:
     assert re.search(r"has no (parameter|option)|^unknown ([a-z]+ )?(option|field|capability)", str(caught.value))
 
 
+OWN_NAMES = ("stream", "spec", "model", "prompt", "request", "options", "targets", "plan", "data", "wire")
+"""Names of parameters inside the library, which a caller may take for options."""
+
+
+WITH_OPTIONS = [case for case in CASES if case.options and not case.name.startswith("testing.")]
+
+
+@pytest.mark.parametrize("case", WITH_OPTIONS, ids=lambda case: case.name)
+def test_a_name_of_a_parameter_inside_the_library_is_an_error_that_names_it(case: Case) -> None:
+    for name in OWN_NAMES:
+        if name not in {*case.right, *case.parameters, *case.options}:
+            with pytest.raises(DragomanError, match=name) as caught:
+                wrong_input.call(case, {name: 1})
+            assert caught.value.param == name
+
+
 def _any(value: object) -> Any:
     return value
 

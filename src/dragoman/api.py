@@ -16,7 +16,7 @@ from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks
-from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
+from dragoman.models import NO_PROMPT, Model, Prompt, check_options, prompt_required
 from dragoman.registry import Registry
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.specs import Spec
@@ -51,8 +51,11 @@ def model(
     return default_registry().model(spec, chain_options=chain_options, hooks=hooks, **options)
 
 
-_model = model
-"""The same, for the functions below: their first parameter is called `model`."""
+def _model(spec: Spec, /, **options: Unpack[CallOptions]) -> Model:
+    """The same, for the functions below: their first parameter is called `model`, and `spec` is not an option."""
+    if options:
+        check_options(options)
+    return default_registry().model(spec, **options)
 
 
 # Generation -----------------------------------------------------------------------------------------------------------

@@ -128,7 +128,8 @@ def _as_timeouts(timeout: Any, default: Timeouts) -> Timeouts:
         return msgspec.structs.replace(default, total=timeout)
 
 
-def _refuse_stream(options: Mapping[str, Any]) -> None:
+def refuse_stream(options: Mapping[str, Any], /) -> None:
+    """Raise InvalidRequest for the option `stream` of other SDKs."""
     if "stream" in options:
         raise InvalidRequest(option_hint("stream") or "", param="stream")
 
@@ -560,8 +561,7 @@ class Model:
         return fields, chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
-        if options:
-            _refuse_stream(options)
+        refuse_stream(options)
         request, chain_options = self.request(prompt, **options)
         if output is None:
             return self.plan(request, chain_options)
@@ -573,17 +573,18 @@ class Model:
     def _extract(
         self, parser: OutputType[T], prompt: Prompt, max_repairs: int, options: CallOptions, *, stream: bool = False
     ) -> Plan[Parsed[T]]:
-        _refuse_stream(options)
+        refuse_stream(options)
         request, chain_options = self.request(prompt, stream=stream, **options)
         health, targets = self._registry.health, self._targets(chain_options)
         plan = typed.extract(request, parser, targets, health, chain_options, max_repairs=max_repairs)
         return self._with_hooks(plan, request, targets)
 
     def _plan(self, prompt: Prompt, options: CallOptions, *, stream: bool = False) -> Plan[Response]:
-        _refuse_stream(options)
+        refuse_stream(options)
         return self.plan(*self.request(prompt, stream=stream, **options))
 
     def _count(self, prompt: Prompt, options: CallOptions) -> Plan[TokenCount]:
+        refuse_stream(options)
         request, chain_options = self.request(prompt, **options)
         return endpoints.count_or_estimate(request, self._targets(chain_options)[0], chain_options)
 

@@ -534,17 +534,22 @@ def outcome(tried: Case, parameter: str, value: Any) -> str | None:
     """What is wrong with the call, or None."""
     try:
         with _limit(SECONDS):
-            result = tried.function({**tried.right, parameter: value})
-            if inspect.iscoroutine(result):
-                result = asyncio.run(_await(result))
-            _consume(result)
-            return _problem_of_value(result, parameter)
+            return _problem_of_value(call(tried, {parameter: value}), parameter)
     except OwnError:
         return None
     except DragomanError as error:
         return None if _is_own(error) else _problem_of_error(error, tried, parameter)
     except Exception as error:  # noqa: BLE001 - this is what the test looks for
         return f"{type(error).__name__}: {_text(error)}"
+
+
+def call(tried: Case, arguments: Mapping[str, Any]) -> Any:
+    """The result of a call with right values, but for these; a stream is read to its end."""
+    result = tried.function({**tried.right, **arguments})
+    if inspect.iscoroutine(result):
+        result = asyncio.run(_await(result))
+    _consume(result)
+    return result
 
 
 def _problem_of_error(error: DragomanError, tried: Case, parameter: str) -> str | None:

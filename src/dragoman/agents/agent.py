@@ -21,7 +21,7 @@ from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import notify, short_traceback
 from dragoman.io.stopper import Stopper
-from dragoman.models import Model, Prompt
+from dragoman.models import Model, Prompt, refuse_stream
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import (
     AsyncClosableStream,
@@ -229,6 +229,7 @@ class Agent(Generic[T]):
         return AsyncAgentStream(run, start, results, self._options.get("on_event"))
 
     def _run(self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None, *, is_watched: bool) -> Run[T]:
+        refuse_stream(options)
         if misplaced := options.keys() & _AGENT_ONLY:
             name = min(misplaced)
             reason = f"unknown option {name!r}; it is an option of the agent: write Agent(…, {name}=…)"
@@ -318,13 +319,7 @@ def _check(options: AgentOptions) -> None:
     if unknown := options.keys() - AgentOptions.__annotations__.keys():
         names = ("output", *AgentOptions.__annotations__)
         known = f"the options are {', '.join(names)}"
-        hints = [
-            f"write {OPTION_HINTS[name]}"
-            if name in OPTION_HINTS
-            else f"it is an option of the model: write Agent(dragoman.model('…', {name}=…)), or run(…, {name}=…)"
-            for name in sorted(unknown)
-            if name in OPTION_HINTS or name in CallOptions.__annotations__
-        ]
+        hints = [hint for name in sorted(unknown) if (hint := _hint(name)) is not None]
         if not hints and (close := did_you_mean(min(unknown), names)):
             known = close.removeprefix("; ")
         reason = f"Agent has no option {', '.join(sorted(unknown))}; {'; '.join(hints) or known}"
@@ -336,6 +331,15 @@ def _check(options: AgentOptions) -> None:
     if inspect.iscoroutinefunction(options.get("on_event")):
         reason = "on_event must be a plain function, got a coroutine function; it is not awaited"
         raise InvalidRequest(reason, param="on_event")
+
+
+def _hint(name: str) -> str | None:
+    """What to write instead of an option of other libraries, or of the model."""
+    if name == "stream":
+        return "call agent.stream(…) or agent.astream(…)"
+    if name in CallOptions.__annotations__:
+        return f"it is an option of the model: write Agent(dragoman.model('…', {name}=…)), or run(…, {name}=…)"
+    return f"write {OPTION_HINTS[name]}" if name in OPTION_HINTS else None
 
 
 def _is_count(value: Any) -> bool:
