@@ -126,6 +126,12 @@ def test_a_model_in_place_of_a_spec_is_refused_with_what_to_write() -> None:
         dragoman.generate(model, "hi")
 
 
+def test_a_response_in_a_history_is_refused_with_what_to_write() -> None:
+    history: Any = [user("a"), dragoman.generate("demo/any", "a"), user("b")]
+    with pytest.raises(InvalidRequest, match=r"^prompt must be .*, got Response; write response\.message$"):
+        dragoman.generate("demo/any", history)
+
+
 def test_a_message_is_made_from_parts_or_from_one_list_of_them() -> None:
     assert user(["a", "b"]) == user("a", "b")
     assert user([{"type": "text", "text": "a"}]) == user("a")

@@ -177,16 +177,16 @@ def _read_prompt(prompt: Any) -> tuple[Message, ...]:
 
 
 def _prompt_items(prompt: Any) -> list[Any]:
-    items = [prompt] if is_foreign(prompt) else list(as_items("prompt", prompt, _EXPECTED_PROMPT))
+    items = [prompt] if is_foreign(prompt) else list(as_items("prompt", prompt, _PROMPT))
     for i, item in enumerate(items):
         if not isinstance(item, Message | Part | CachePoint | File | str) and not is_pil(item):
             if not is_foreign(item):
-                raise wrong_value("prompt", _EXPECTED_PROMPT, item)
+                raise wrong_value("prompt", _PROMPT, item, "write response.message" if type(item) is Response else "")
             items[i] = to_dict(item)
     return items
 
 
-_EXPECTED_PROMPT = "a str, Message, Part, or a list of these"
+_PROMPT = "a str, Message, Part, or a list of these"
 
 
 def _system_texts(value: Any) -> tuple[Text, ...]:
@@ -487,7 +487,7 @@ class Model:
         if prompt is NO_PROMPT:
             check_options(options)
             hint = "pass it after the model, such as generate(model, prompt)"
-            raise wrong_value("prompt", _EXPECTED_PROMPT, None, hint)
+            raise wrong_value("prompt", _PROMPT, None, hint)
         fields, chain_options = self._merge_options(options) if options else self._defaults
         try:
             messages = as_messages(prompt)

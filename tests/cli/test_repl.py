@@ -56,6 +56,15 @@ def test_a_conversation_remembers(tmp_path: Path) -> None:
         assert [message.text for message in server.requests[1].messages] == ["one", "First.", "two"]
 
 
+def test_it_says_in_one_line_that_the_demo_answers(tmp_path: Path) -> None:
+    for words, is_said in (((), True), (("-m", "demo/any"), False)):
+        terminal = Terminal(tmp_path, *words)
+        before = terminal.expect(PROMPT)
+        terminal.send("/quit")
+        assert terminal.exit_code() == 0
+        assert before.count("no API key is set, so the demo answers; set OPENAI_API_KEY") == is_said
+
+
 def test_it_can_be_saved_and_loaded(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, "-s", "Be brief.")
     terminal.expect(PROMPT)
