@@ -28,6 +28,7 @@ from dragoman.types import (
     ModelInfo,
     Notice,
     Opaque,
+    Part,
     Request,
     Response,
     Text,
@@ -434,7 +435,12 @@ def test_a_stream() -> None:
 
 def test_each_call_of_a_stream_has_its_own_index_among_the_calls() -> None:
     encoder = SERVER.stream_encoder(Request())
-    parts = (Text(text="So:"), ToolCall(id="a", name="tide"), Text(text="and"), ToolCall(id="b", name="now"))
+    parts: list[Part] = [
+        Text(text="So:"),
+        ToolCall(id="a", name="tide"),
+        Text(text="and"),
+        ToolCall(id="b", name="now"),
+    ]
     ended = [PartEnded(index=index, part=part) for index, part in enumerate(parts)]
     frames = b"".join(map(encoder.feed, ended)).split(b"\n\n")[:-1]
     deltas = [msgspec.json.decode(frame[6:])["choices"][0]["delta"] for frame in frames]
