@@ -452,3 +452,12 @@ def test_a_refused_field_is_explained(value: object, path: str, reason: str) -> 
 
 def test_an_unknown_refusal_is_repeated() -> None:
     assert explain_validation(ValueError("JSON is malformed")) == ("", "is invalid: JSON is malformed")
+
+
+def test_a_read_timeout_says_whether_the_head_had_come() -> None:
+    assert not errors.ReadTimeout("late").has_head
+    assert errors.ReadTimeout("late", has_head=True, limit_name="total").limit_name == "total"
+    wrong: Any = 1
+    with pytest.raises(errors.InvalidRequest, match=r"^has_head must be True or False, got int$") as refused:
+        errors.ReadTimeout("late", has_head=wrong)
+    assert refused.value.param == "has_head"
