@@ -16,7 +16,7 @@ from dragoman.events import fold
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer
-from dragoman.types import Part, Request, Response, Text, Thinking, ToolCall
+from dragoman.types import JsonObject, Part, Request, Response, Text, Thinking, ToolCall
 from dragoman.wires.common.think_tags import ThinkTagSplitter
 from tests.support.wires.laws import obeys_grammar
 
@@ -195,8 +195,10 @@ def test_text_that_is_held_back_keeps_its_log_probabilities_and_citations(conten
     client = wires.get("openai_chat").client
     whole = fold(client.decode_body(json.dumps({"choices": choices}).encode(), None, LOCAL))
     deltas = [{"content": content, "annotations": CITED}, *([ending] if ending else [])]
-    chunks = [{"choices": [{"delta": delta, "logprobs": TOKENS if "content" in delta else None}]} for delta in deltas]
-    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    chunks: list[JsonObject] = [
+        {"choices": [{"delta": delta, "logprobs": TOKENS if "content" in delta else None}]} for delta in deltas
+    ]
+    end: JsonObject = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
     data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in [*chunks, end]) + "data: [DONE]\n\n"
     decoder = client.stream_decoder(HELD_BACK[1], HELD_BACK[0])
     streamed = fold([*decoder.feed(data.encode()), *decoder.end()])
@@ -206,8 +208,15 @@ def test_text_that_is_held_back_keeps_its_log_probabilities_and_citations(conten
         assert kept == ([(("Yes",), 1)] if content != "<think>" else [])
 
 
-@pytest.mark.parametrize("following", [{}, {"tool_calls": [{"function": {"name": "tide", "arguments": {}}}]},
-                                       {"images": ["R0lGODlhAQABAA=="]}, {"thinking": "Hm."}])  # fmt: skip
+FOLLOWING: list[JsonObject] = [
+    {},
+    {"tool_calls": [{"function": {"name": "tide", "arguments": {}}}]},
+    {"images": ["R0lGODlhAQABAA=="]},
+    {"thinking": "Hm."},
+]
+
+
+@pytest.mark.parametrize("following", FOLLOWING)
 @pytest.mark.parametrize("is_done", [True, False])
 def test_ollamas_text_that_is_held_back_keeps_its_log_probabilities(following: Any, is_done: bool) -> None:  # noqa: FBT001
     tokens = TOKENS["content"]
