@@ -173,8 +173,6 @@ class App:
             response = await self._failed(context, to_dragoman_error(error, context.id))
         finally:
             self._answering.discard(task)
-        if self.is_stopping:
-            response.headers.append(("connection", "close"))
         if "origin" in http.headers and http.method != "OPTIONS":
             response.headers.extend(cors_headers(http, context.runtime))
         return response

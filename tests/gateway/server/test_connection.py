@@ -265,6 +265,59 @@ def test_a_stop_waits_for_answers_and_closes_the_rest() -> None:
     server.wait_for_end()
 
 
+def test_a_stop_answers_what_waits_in_the_queue_of_the_listener() -> None:
+    server = Live(app_of())
+    blocked, may_go = threading.Event(), threading.Event()
+
+    def block() -> None:
+        blocked.set()
+        may_go.wait(PATIENCE)
+        server.server.stop()
+
+    server.loop.call_soon_threadsafe(block)
+    assert blocked.wait(PATIENCE)
+    clients = [server.connect() for _ in range(20)]
+    for client in clients:
+        client.sendall(request())
+    may_go.set()
+    answers = [read_all(client) for client in clients]
+    assert {answer[:12] for answer in answers} == {b"HTTP/1.1 200"}
+    assert all(b"\r\nconnection: close\r\n" in answer for answer in answers)
+    for client in clients:
+        client.close()
+    server.wait_for_end()
+
+
+def test_an_idle_connection_may_send_one_more_request_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LINGER", PATIENCE)
+    server = Live(app_of())
+    with server.connect() as client:
+        client.sendall(request())
+        assert b"connection: close" not in client.recv(65536)
+        stopped = threading.Event()
+        server.loop.call_soon_threadsafe(lambda: (server.server.stop(), stopped.set()))
+        assert stopped.wait(PATIENCE)
+        client.sendall(request())
+        answer = read_all(client)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nconnection: close\r\n" in answer
+    server.wait_for_end()
+
+
+def test_a_request_that_has_begun_is_answered_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "LINGER", 0.0)
+    server = Live(app_of())
+    with server.connect() as client, server.connect() as idle:
+        client.sendall(request()[:20])
+        idle.sendall(request())  # when it is answered, the first bytes of the other have been read
+        assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
+        server.loop.call_soon_threadsafe(server.server.stop)
+        assert idle.recv(100) == b""  # idle connections are closed by now
+        client.sendall(request()[20:])
+        assert read_all(client).startswith(b"HTTP/1.1 200 ")
+    server.wait_for_end()
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[trustme.CA, Path]:
     authority, path = trustme.CA(), tmp_path_factory.mktemp("tls") / "server.pem"

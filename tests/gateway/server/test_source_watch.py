@@ -1,12 +1,22 @@
 """`--reload`: a change of the code or the config replaces the workers."""
 
+import http.client
+import json
 import os
+import signal
+import socket
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.server.source_watch import stamps
+from dragoman.gateway.server.worker import listen
 from tests.gateway.server.test_stopping import Slow
-from tests.support.gateway.live import PATIENCE, Gateway, chat, record
+from tests.support.gateway.live import PATIENCE, Gateway, chat, free_port, record
 
 
 def test_python_files_and_the_config_are_watched(tmp_path: Path) -> None:
@@ -66,3 +76,62 @@ def test_a_changed_file_replaces_the_workers(tmp_path: Path) -> None:
         gateway.wait_until(lambda: gateway.get("/health/live")[0] == 200)
         assert gateway.processes()[0] == parent
         assert gateway.process.poll() is None
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_replacement_under_load_drops_nothing(tmp_path: Path, workers: int) -> None:
+    """Clients keep their connections or make new ones; each sees an answer for each request."""
+    is_over, seen = threading.Event(), Counter[str]()
+
+    def client(number: int) -> None:
+        connection = gateway.connect()
+        body = json.dumps(chat("demo/any", stream=number % 2 == 0))
+        while not is_over.is_set():
+            if number % 4 == 3:
+                connection.close()
+            try:
+                connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                seen[str(answer.status)] += 1
+            except (OSError, http.client.HTTPException) as error:
+                seen[type(error).__name__] += 1
+                connection.close()
+        connection.close()
+
+    store = f'[gateway]\nstore = "sqlite:{tmp_path / "store.db"}"\n'
+    with Gateway(tmp_path, store, workers=workers) as gateway, ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(client, number) for number in range(8)]
+        try:
+            for _ in range(3):
+                gateway.wait_until(lambda: len(gateway.processes()) == 1 + workers)
+                before = set(gateway.processes())
+                gateway.process.send_signal(signal.SIGUSR1)
+                gateway.wait_until(lambda before=before: len(before & set(gateway.processes())) == 1)
+        finally:
+            is_over.set()
+        for each in clients:
+            each.result()
+    assert seen.keys() == {"200"}
+
+
+def test_what_waits_for_a_worker_that_dies_is_answered_by_its_successor(tmp_path: Path) -> None:
+    with Gateway(tmp_path) as gateway:
+        (_, worker) = gateway.processes()
+        os.kill(worker, signal.SIGSTOP)
+        connections = [gateway.send(chat("demo/any")) for _ in range(10)]
+        os.kill(worker, signal.SIGKILL)
+        for connection in connections:
+            with connection:
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_worker_takes_the_listener_of_its_parent_if_it_has_the_address_of_the_config() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as given:
+        port = given.getsockname()[1]
+        for wanted in (port, 0):
+            assert listen(GatewaySettings(port=wanted), given, is_first=False) is given
+        for other in (GatewaySettings(port=port, host="127.0.0.2"), GatewaySettings(port=free_port())):
+            with listen(other, given, is_first=False) as own:
+                assert own is not given
+                assert own.getsockname() == (other.host, other.port)

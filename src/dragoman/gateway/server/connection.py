@@ -128,7 +128,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        if self._server.is_stopping:  # no request was read, so its client can send it elsewhere
+        if self._server.is_over:  # no request was read, so its client can send it elsewhere
             self._server.add(self)
             self._transport.close()
         elif not self._server.add(self):
@@ -292,7 +292,7 @@ class HttpConnection(asyncio.Protocol):
         body = exchange.body
         if body.error is not None:
             self._end_writing()
-        elif body.is_expected or (body.is_complete and not exchange.keeps_alive) or self._server.is_stopping:
+        elif body.is_expected or (body.is_complete and not exchange.keeps_alive) or self._server.is_over:
             self._close()
         elif body.is_complete:
             self._next()
@@ -306,7 +306,7 @@ class HttpConnection(asyncio.Protocol):
         """Answer the next request, or wait for it."""
         if self._waiting:
             self._start(self._waiting.popleft())
-        elif self._is_refused or self._server.is_stopping:
+        elif self._is_refused or self._server.is_over:
             self._close()
         else:
             self.deadline = self._server.now + (HEAD_TIMEOUT if self._is_in_head else IDLE_TIMEOUT)
@@ -362,8 +362,8 @@ class HttpConnection(asyncio.Protocol):
         return self._task is None
 
     def close(self) -> None:
-        """Close it if nothing is being answered; else it is closed after the response."""
-        if self.is_idle and not self._is_lost:
+        """Close it if it has no request; else it is closed after the response."""
+        if self.is_idle and not self._is_in_head and not self._is_lost:
             self._transport.close()
 
     def abort(self) -> None:
@@ -384,7 +384,8 @@ class HttpConnection(asyncio.Protocol):
         if lines.count("\n") != len(response.headers) or lines.count("\r") != len(response.headers):
             lines = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in response.headers])
         connection = ""
-        if exchange.body.is_expected or exchange.body.error is not None:
+        is_last = self._server.is_stopping or self._server.app.is_stopping
+        if exchange.body.is_expected or exchange.body.error is not None or (is_last and not self._waiting):
             exchange.keeps_alive = False
         if not exchange.keeps_alive:
             connection = "connection: close\r\n"

@@ -14,6 +14,10 @@ from dragoman.gateway.server.connection import HttpConnection
 MAX_IDLE_CONNECTIONS = 16_384
 """Connections besides those with a request: clients keep theirs open."""
 BACKLOG = 4096
+LINGER = 0.5
+"""Seconds after `stop` in which a connection may still send a request: its client does not know yet that it stops."""
+SETTLE = 0.05
+"""Seconds after `stop` in which the event loop reports connections that it has accepted already."""
 SWEEP_INTERVAL = 1.0
 """Seconds between two looks at the time limits: one look at all connections is cheaper than a timer per request."""
 
@@ -28,8 +32,14 @@ class HttpServer:
         """The time of the last sweep: good enough for limits of many seconds."""
         self.date = f"date: {formatdate(usegmt=True)}\r\n"
         self.is_stopping = False
+        self.is_over = False
+        """Whether it has stopped so long ago that no connection may send another request."""
         self._connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._late: set[asyncio.Task[object]] = set()
+        """Connections of the listener's queue that are not set up yet."""
         self._ended = asyncio.Event()
 
     @property
@@ -39,19 +49,50 @@ class HttpServer:
 
     async def listen(self, listener: socket.socket, tls: ssl.SSLContext | None = None, /) -> None:
         """Accept connections from now on."""
+        self._listener, self._tls = listener, tls
         self._server = await self.loop.create_server(
             lambda: HttpConnection(self), sock=listener, ssl=tls, backlog=BACKLOG
         )
         self._sweep()
 
     def stop(self) -> None:
-        """Accept no more connections, and close each as soon as it has no request."""
+        """Accept no more connections than those that wait, and close each with its next response, or if it is idle.
+
+        A connection that is closed while a request is on its way would lose it. So each response says that it is the
+        last one, and idle connections have a moment to send one more request.
+        """
+        if self.is_stopping:
+            return
         self.is_stopping = True
-        if self._server is not None:
+        if self._listener is not None and self._server is not None:
+            self._accept_rest(self._listener)
             self._server.close()
+        self.loop.call_later(SETTLE, self._check_end)
+        self.loop.call_later(LINGER, self._end_idle)
+
+    def _accept_rest(self, listener: socket.socket) -> None:
+        """Take what waits in the queue of the listener: the system resets it if the last process closes it."""
+        for _ in range(BACKLOG):
+            try:
+                client, _ = listener.accept()
+            except OSError:  # nothing waits, or there is no room for more
+                return
+            client.setblocking(False)  # noqa: FBT003 - the API of sockets
+            accept = self.loop.connect_accepted_socket(lambda: HttpConnection(self), client, ssl=self._tls)
+            task = self.loop.create_task(accept)
+            self._late.add(task)
+            task.add_done_callback(self._accepted)
+
+    def _accepted(self, task: asyncio.Task[object]) -> None:
+        self._late.discard(task)
+        if not task.cancelled():
+            task.exception()  # the client is gone, or spoke no TLS
+        self._check_end()
+
+    def _end_idle(self) -> None:
+        self.is_over = True
         for connection in tuple(self._connections):
             connection.close()
-        self._check_end()
 
     async def wait_until_ended(self) -> None:
         """Returns after `stop`, when all connections are closed."""
@@ -75,7 +116,7 @@ class HttpServer:
         self._check_end()
 
     def _check_end(self) -> None:
-        if self.is_stopping and not self._connections:
+        if self.is_stopping and not self._connections and not self._late:
             self._ended.set()
 
     def _sweep(self) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.errors import SetupError
+from dragoman.gateway.server.supervisor import Inheritance, supervise
 
 SECRET_SIZE = 32
 """Bytes of the secret that the workers of a gateway share."""
@@ -41,10 +42,8 @@ def serve(
     if not hasattr(os, "fork"):
         if reload:
             raise SetupError("reload must be False on this system, which cannot replace workers, got True")
-        run(None, True)  # noqa: FBT003 - as the supervisor calls it
+        run(Inheritance())
         return
-    from dragoman.gateway.server.supervisor import supervise
-
     if reload:
         from dragoman.gateway.server.source_watch import watch
 

@@ -4,6 +4,9 @@ The parent stays small: it loads neither the config nor the app. The first worke
 parent needs to know. Parent and worker share a socket: the parent sends commands, and if it dies, the worker sees the
 end of the socket. So no signal can be lost while a worker starts, and no worker outlives its parent.
 
+Each worker has a listener of its own, and the kernel shares the connections out between them. The parent has each
+listener, too, and gives that of a worker to its successor: so connections that wait in its queue are not lost.
+
 SIGTERM first makes the workers report not ready for `drain` seconds, so that load balancers go elsewhere. Then they
 stop: they finish what is in progress, and end what still runs after `grace` seconds with an error. SIGINT, a second
 SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker. SIGUSR1 replaces the
@@ -41,14 +44,27 @@ class WorkerSettings(NamedTuple):
     grace: float
 
 
-RunWorker: TypeAlias = Callable[[socket.socket, bool], None]
-"""Runs a worker with the socket of its parent until it is stopped; the flag says whether it is the first one."""
+class Inheritance(NamedTuple):
+    """What a worker has from its parent."""
+
+    parent: socket.socket | None = None
+    """Where commands come from; None without a parent."""
+    listener: socket.socket | None = None
+    """A socket at the address that the last worker served; it may not listen yet."""
+    is_first: bool = True
 
 
-def report(parent: socket.socket, settings: WorkerSettings | SetupError, /) -> None:
-    """Tell the parent that this worker is ready, or why it cannot start."""
-    message = {"error": str(settings)[:MAX_REASON]} if isinstance(settings, SetupError) else settings._asdict()
-    parent.sendall(json.dumps(message).encode() + b"\n")
+RunWorker: TypeAlias = Callable[[Inheritance], None]
+"""Runs a worker until it is stopped."""
+
+
+def report(parent: socket.socket, settings: WorkerSettings, listener: socket.socket, /) -> None:
+    """Tell the parent that this worker is ready, and give it the listener."""
+    socket.send_fds(parent, [json.dumps(settings._asdict()).encode() + b"\n"], [listener.fileno()])
+
+
+def _report_problem(parent: socket.socket, error: SetupError) -> None:
+    parent.sendall(json.dumps({"error": str(error)[:MAX_REASON]}).encode() + b"\n")
 
 
 def supervise(run: RunWorker, /) -> None:
@@ -61,6 +77,8 @@ class _Supervisor:
         self._run = run
         self._workers: dict[int, socket.socket] = {}
         """By process id: our end of the socket."""
+        self._listeners: dict[int, socket.socket] = {}
+        """By process id: the listener of each."""
         self._settings = WorkerSettings(1, 0.0, 0.0)
         self._ready: set[int] = set()
         """The process ids of workers whose report was read: the first, and those that replace others."""
@@ -86,23 +104,44 @@ class _Supervisor:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _start(self, *, is_first: bool = False, must_report: bool = False) -> WorkerSettings:
-        """Start a worker. The first one must be ready before the others start, a successor before another one stops."""
+    def _start(
+        self, listener: socket.socket | None = None, *, is_first: bool = False, must_report: bool = False
+    ) -> WorkerSettings:
+        """Start a worker. The first one must be ready before the others start, a successor before another one stops.
+
+        `listener` is that of the worker that it replaces.
+        """
+        if listener is None:
+            listener = self._new_listener()
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
-            self._become_worker(ours, theirs, is_first=is_first)
+            self._become_worker(ours, theirs, listener, is_first=is_first)
         theirs.close()
         self._workers[child] = ours
+        if listener is not None:
+            self._listeners[child] = listener
         if self._is_draining:
             self._send(child, DRAIN)
         if self._is_stopping:
             self._send(child, STOP)
         return self._read_report(child, ours) if is_first or must_report else self._settings
 
-    def _become_worker(self, ours: socket.socket, theirs: socket.socket, *, is_first: bool) -> None:
+    def _new_listener(self) -> socket.socket | None:
+        """A socket at the address of the others; None if there is none yet. It listens when a worker is ready."""
+        for other in self._listeners.values():
+            listener = socket.socket(other.family, other.type)
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                listener.setsockopt(socket.SOL_SOCKET, option, 1)
+            listener.bind(other.getsockname())
+            return listener
+        return None
+
+    def _become_worker(
+        self, ours: socket.socket, theirs: socket.socket, listener: socket.socket | None, *, is_first: bool
+    ) -> None:
         """In the new process: the worker, and nothing of the parent after it."""
         code = 1
         try:
@@ -112,12 +151,13 @@ class _Supervisor:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent tells us
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             ours.close()
-            for other in self._workers.values():
-                other.close()
-            self._run(theirs, is_first)
+            for other in (*self._workers.values(), *self._listeners.values()):
+                if other is not listener:
+                    other.close()
+            self._run(Inheritance(theirs, listener, is_first))
             code = 0
         except SetupError as error:
-            report(theirs, error)
+            _report_problem(theirs, error)
             code = 2
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
@@ -129,40 +169,55 @@ class _Supervisor:
             os._exit(code)
 
     def _read_report(self, child: int, ours: socket.socket) -> WorkerSettings:
-        data = b""
-        while not data.endswith(b"\n") and (piece := ours.recv(MAX_REPORT)):
-            data += piece
+        data, listeners = b"", list[int]()
+        while not data.endswith(b"\n"):
+            piece, sent, _, _ = socket.recv_fds(ours, MAX_REPORT, 1)
+            data, listeners = data + piece, listeners + sent
+            if not piece:
+                break
         if not data.endswith(b"\n"):
             _, status = os.waitpid(child, 0)
-            del self._workers[child]
+            self._forget(child)
             raise SetupError(f"the worker ended before it was ready ({_how(status)}); its log says why")
         message = json.loads(data)
         if "error" in message:
             os.waitpid(child, 0)
-            del self._workers[child]
+            self._forget(child)
             raise SetupError(message["error"])
         self._ready.add(child)
+        for listener in listeners:
+            self._listeners[child] = socket.socket(fileno=listener)
         return WorkerSettings(**message)
+
+    def _forget(self, child: int) -> socket.socket | None:
+        """Forget a worker that has ended; returns its listener."""
+        self._workers.pop(child).close()
+        self._ready.discard(child)
+        return self._listeners.pop(child, None)
 
     def _wait(self) -> None:
         """Until all workers have ended; one that dies is replaced."""
         while self._workers:
             child, status = os.wait()
-            ours = self._workers.pop(child, None)
+            ours = self._workers.get(child)
             if ours is None:
                 continue
             problem = None if child in self._ready else _problem(_pending(ours))
-            ours.close()
-            self._ready.discard(child)
+            listener = self._forget(child)
             if self._is_stopping or child in self._replaced:
                 self._replaced.discard(child)
+                if listener is not None:  # its successor has it as another file
+                    listener.close()
                 continue
             reason = f"; the last one could not start: {problem}" if problem else ""
             print(f"worker {child} ended ({_how(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
             if problem is not None:
+                if listener is not None and self._listeners:  # clients must not wait for it: others listen
+                    listener.close()
+                    listener = None
                 time.sleep(RESTART_DELAY)
             if not self._is_stopping:
-                self._start()
+                self._start(listener)
 
     # Signals ---------------------------------------------------------------------------------------------------------
 
@@ -195,7 +250,7 @@ class _Supervisor:
             if self._is_stopping:
                 return
             try:
-                self._start(must_report=True)
+                self._start(self._listeners.get(child), must_report=True)
             except SetupError as error:
                 reason = f"the workers stay, because a new one could not start: {error}"
                 print(reason, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
@@ -213,6 +268,8 @@ class _Supervisor:
     def _stop(self) -> None:
         if not self._is_stopping:
             self._is_stopping = True
+            for listener in self._listeners.values():  # clients must not wait for us
+                listener.close()
             self._send_all(STOP)
             signal.setitimer(signal.ITIMER_REAL, self._settings.grace + LAST_WORDS)
 

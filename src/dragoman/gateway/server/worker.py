@@ -20,7 +20,7 @@ from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
 from dragoman.gateway.server.checks import address, check_auth, check_store, is_loopback, override, warn_if_not_shared
 from dragoman.gateway.server.http_server import HttpServer, tls_context
-from dragoman.gateway.server.supervisor import DRAIN, LAST_WORDS, RELOAD, STOP, WorkerSettings, report
+from dragoman.gateway.server.supervisor import DRAIN, LAST_WORDS, RELOAD, STOP, Inheritance, WorkerSettings, report
 
 CONFIG_CHECK_INTERVAL = 1.0
 """Seconds between two checks whether the config file has changed."""
@@ -29,8 +29,7 @@ GC_THRESHOLD = 10_000
 
 
 def run_worker(
-    parent: socket.socket | None,
-    is_first: bool,  # noqa: FBT001 - as the supervisor calls it
+    own: Inheritance,
     /,
     *,
     config: Path | None,
@@ -43,17 +42,17 @@ def run_worker(
     """Serve until the parent says stop, or dies. `secret` is what all workers know and nobody else."""
     settings = read_config(config)
     gateway = override(settings.gateway, host=host, port=port, workers=workers)
-    if is_first:
+    if own.is_first:
         check_auth(gateway, settings, no_auth=no_auth)
         check_store(gateway, settings)
     logs.configure_logging(logging.WARNING)
-    if is_first:
+    if own.is_first:
         warn_if_not_shared(gateway)
-    listener = listen(gateway, is_first=is_first)
+    listener = listen(gateway, own.listener, is_first=own.is_first)
     _raise_file_limit()
     worker = Worker(config, settings, gateway, secret)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(worker.serve(listener, parent, is_first=is_first))
+        runner.run(worker.serve(listener, own.parent, is_first=own.is_first))
 
 
 class Worker:
@@ -82,7 +81,7 @@ class Worker:
         if is_first:
             print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
         if parent is not None:
-            report(parent, WorkerSettings(gateway.workers, gateway.drain, float(gateway.grace)))
+            report(parent, WorkerSettings(gateway.workers, gateway.drain, float(gateway.grace)), listener)
             commands = {DRAIN: self._app.drain, STOP: lambda: self._stop(server), RELOAD: self._reloader.reload}
             threading.Thread(
                 target=_obey, args=(parent, loop, commands, gateway.grace), name="dragoman-parent", daemon=True
@@ -131,15 +130,17 @@ def _obey(
     os._exit(1)
 
 
-def listen(gateway: GatewaySettings, /, *, is_first: bool) -> socket.socket:
-    """A socket at the address of the gateway; raises SetupError if it is in use.
+def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, *, is_first: bool) -> socket.socket:
+    """A socket at the address of the gateway, that of the parent if it fits; raises SetupError if it is in use.
 
-    Workers share the port, and the kernel gives each its share of the connections; so a new worker can listen before
-    the one that it replaces stops. Then a second gateway could share it, too, so the first worker looks whether the
-    port is free.
+    Workers share the port, and the kernel gives each its share of the connections. Then a second gateway could share
+    it, too, so the first worker looks whether the port is free.
     """
     try:
         family, kind, *_, place = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
+        if inherited is not None and inherited.fileno() >= 0 and _is_at(inherited, place):
+            inherited.setblocking(False)  # noqa: FBT003 - the API of sockets
+            return inherited
         is_shared = hasattr(socket, "SO_REUSEPORT")
         if gateway.workers > 1 and not is_shared:
             raise SetupError(f"workers must be 1 on this system, which cannot share a port, got {gateway.workers}")
@@ -160,6 +161,12 @@ def listen(gateway: GatewaySettings, /, *, is_first: bool) -> socket.socket:
         raise SetupError(f"cannot listen at {address(gateway)}: {reason}") from error
     listener.setblocking(False)  # noqa: FBT003 - the API of sockets
     return listener
+
+
+def _is_at(listener: socket.socket, place: tuple[object, ...]) -> bool:
+    """Whether a socket has an address; port 0 is any port."""
+    host, port, *rest = listener.getsockname()
+    return place in ((host, port, *rest), (host, 0, *rest))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
