@@ -1,19 +1,27 @@
 """Calls of a running gateway, for the commands that work on one."""
 
 import os
+import socket
 import ssl
+import time
 from argparse import Namespace
+from urllib.parse import urlsplit
 
 import msgspec
 
+from dragoman.cli.gateway_config import gateway_url
 from dragoman.engine.effects import Send
 from dragoman.errors import ConnectFailed, DragomanError
+from dragoman.gateway.server.checks import is_loopback
 from dragoman.http import HttpRequest, HttpResponse, split_base_url
 from dragoman.io.transport import make_transport
 from dragoman.targets.provider import clean_key
 from dragoman.types import is_object
 
 TIMEOUT = 60.0
+START_WAIT = 3.0
+START_CHECK = 0.1
+"""Seconds to wait for a gateway that starts, and between two looks."""
 CONNECT_TIMEOUT = 10.0
 
 
@@ -21,8 +29,7 @@ def call_gateway(
     arguments: Namespace, method: str, path: str, body: bytes = b"", /, *, max_answer: int = 1 << 20
 ) -> HttpResponse:
     """Call the gateway of `--gateway` with the key in DRAGOMAN_KEY; an answer with an error status raises."""
-    base = arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY") or "http://127.0.0.1:8080"
-    origin, prefix = split_base_url(base)
+    origin, prefix = split_base_url(gateway_url(arguments))
     key = clean_key(os.environ.get("DRAGOMAN_KEY", ""), "DRAGOMAN_KEY")
     headers = {"content-type": "application/json"}
     if key:
@@ -32,7 +39,10 @@ def call_gateway(
         response = make_transport().send(Send(request, TIMEOUT, CONNECT_TIMEOUT, max_answer))
     except ConnectFailed as error:
         if isinstance(error.__cause__, ssl.SSLError):
-            hint = "set SSL_CERT_FILE to a PEM file with your own certificate authorities"
+            hint = (
+                "set SSL_CERT_FILE to a PEM file with your own certificate authorities, "
+                "and DRAGOMAN_GATEWAY to the URL with the name of the certificate"
+            )
             raise ConnectFailed(f"{error}; {hint}") from error
         raise ConnectFailed(
             f"no gateway runs at {request.redacted().origin}; start one with dragoman serve, or pass --gateway URL"
@@ -42,6 +52,24 @@ def call_gateway(
         message = _message(response) or f"{request.redacted().url} answered {response.status}"
         raise DragomanError(f"{message}{hint}")
     return response
+
+
+def wait_for_gateway(arguments: Namespace, /) -> None:
+    """Wait for a moment if no gateway listens on this machine yet: `dragoman serve &` may still be starting."""
+    parts = urlsplit(gateway_url(arguments))
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if parts.hostname is None or not is_loopback(parts.hostname):
+        return
+    end = time.monotonic() + START_WAIT
+    while True:
+        try:
+            socket.create_connection((parts.hostname, port), CONNECT_TIMEOUT).close()
+        except OSError:
+            if time.monotonic() >= end:
+                return
+            time.sleep(START_CHECK)
+        else:
+            return
 
 
 def _message(response: HttpResponse) -> str | None:

@@ -1,12 +1,16 @@
 """The gateway config and the gateway store that a command works on."""
 
+import os
 from argparse import Namespace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from dragoman.cli.parser import config_path
 from dragoman.errors import SetupError
 from dragoman.gateway.config import Config
-from dragoman.gateway.runtime import read_config
+from dragoman.gateway.runtime import read_config, read_gateway_settings
+from dragoman.gateway.server.checks import address
 from dragoman.gateway.store import Store, open_store
 
 
@@ -14,6 +18,23 @@ def gateway_config(arguments: Namespace, /) -> Config:
     """Read the config that `--config` or its default names."""
     path = config_path(arguments)
     return read_config(None if path is None else Path(path))
+
+
+def gateway_url(arguments: Namespace, /) -> str:
+    """The running gateway: `--gateway`, DRAGOMAN_GATEWAY, or the address in the config.
+
+    >>> gateway_url(Namespace(gateway="https://gateway.example.com"))
+    'https://gateway.example.com'
+    """
+    if named := arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY"):
+        return str(named)
+    path = config_path(arguments)
+    settings = read_gateway_settings(None if path is None else Path(path))
+    return address(replace(settings, host=_ANY_ADDRESS.get(settings.host, settings.host)))
+
+
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - it is called, not listened at
+"""Hosts that are every address of this machine, and the one to call."""
 
 
 def gateway_store(arguments: Namespace, /) -> Store:

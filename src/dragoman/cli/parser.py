@@ -122,7 +122,7 @@ def _call_options(parser: ArgumentParser) -> None:
 
 def _gateway(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--gateway", metavar="URL", help="running gateway (default: $DRAGOMAN_GATEWAY or http://127.0.0.1:8080)"
+        "--gateway", metavar="URL", help="running gateway (default: $DRAGOMAN_GATEWAY, or the address in the config)"
     )
 
 

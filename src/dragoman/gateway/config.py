@@ -199,6 +199,16 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     return decode_tables(settings.decode_toml(text), env or {})
 
 
+def decode_gateway_settings(text: str, env: Mapping[str, str] | None = None, /) -> GatewaySettings:
+    """Only the table [gateway] of a config, for commands that call a gateway: they need no keys of providers."""
+    problems: list[str] = []
+    table = settings.expand_variables(settings.decode_toml(text).get("gateway", {}), env or {}, "gateway", problems)
+    gateway = _read(GatewaySettings, table, "gateway", problems)
+    if problems:
+        raise settings.config_error(dict.fromkeys(problems))
+    return gateway
+
+
 def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
     """The config in the tables of a file; raises SetupError with all problems."""
     problems: list[str] = []

@@ -1,10 +1,11 @@
 """The objects that a running gateway is made of, set up from its config."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import TypeVar
 
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
@@ -15,7 +16,14 @@ from dragoman.gateway.accounting.quotas import Quotas
 from dragoman.gateway.auth.api_keys import Keys
 from dragoman.gateway.batch_store import BatchStore
 from dragoman.gateway.catalog import Catalog
-from dragoman.gateway.config import FILE, Config, GatewaySettings, configure_registry, decode_config
+from dragoman.gateway.config import (
+    FILE,
+    Config,
+    GatewaySettings,
+    configure_registry,
+    decode_config,
+    decode_gateway_settings,
+)
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.files import FileStore
 from dragoman.gateway.hooks.base import HookServices
@@ -36,6 +44,8 @@ from dragoman.gateway.stored_chats import ChatStore
 from dragoman.gateway.webhooks import Webhooks
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
+
+T = TypeVar("T")
 
 
 class Runtime:
@@ -151,12 +161,20 @@ def _accounting(store: Store, shared_health: SharedHealthStore, gateway: Gateway
 
 def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:
     """Read the config file; by default ./dragoman.toml if it exists, else the environment."""
+    return _read_file(path, env, decode_config)
+
+
+def read_gateway_settings(path: Path | None, env: Mapping[str, str] | None = None, /) -> GatewaySettings:
+    """Read only the table [gateway] of the config file."""
+    return _read_file(path, env, decode_gateway_settings)
+
+
+def _read_file(path: Path | None, env: Mapping[str, str] | None, decode: Callable[[str, Mapping[str, str]], T]) -> T:
     env = os.environ if env is None else env
     if path is None and not Path(FILE).exists():
-        return decode_config("", env)
+        return decode("", env)
     try:
-        text = (path or Path(FILE)).read_text(encoding="utf-8-sig")
-        return decode_config(text, env)
+        return decode((path or Path(FILE)).read_text(encoding="utf-8-sig"), env)
     except OSError as error:
         raise SetupError(f"{path or FILE}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

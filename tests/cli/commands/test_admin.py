@@ -1,16 +1,19 @@
 """`dragoman admin`: every operation of the admin API, against a running gateway."""
 
 import json
+from argparse import Namespace
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.cli import main
+from dragoman.cli import gateway_client, main
+from dragoman.cli.gateway_config import gateway_url
 from dragoman.gateway.management.api import OPERATIONS
 from tests.support.gateway.admin import ADMIN, ROOT_CONFIG
-from tests.support.gateway.live import Gateway, chat
+from tests.support.gateway.live import PATIENCE, Gateway, chat, free_port
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -33,6 +36,51 @@ def run(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return code, captured.out, captured.err
 
     return admin
+
+
+def test_the_gateway_is_found_by_the_config(
+    run: Run, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gateway_client, "START_WAIT", 0.0)
+    config = tmp_path / "dragoman.toml"
+    config.write_text(f'[gateway]\nport = {gateway.port}\nhost = "0.0.0.0"\n[providers.up]\napi_key = "${{NOT_SET}}"\n')
+    monkeypatch.delenv("DRAGOMAN_GATEWAY")
+    assert answer(run, "me", "show")["name"] == "root"
+    config.rename(tmp_path / "other.toml")
+    code, _, err = run("me", "show", "--gateway", f"http://127.0.0.1:{free_port()}")
+    assert (code, "no gateway runs" in err) == (1, True)
+    assert answer(run, "me", "show", "--config", str(tmp_path / "other.toml"))["name"] == "root"
+    monkeypatch.setenv("DRAGOMAN_GATEWAY", f"http://127.0.0.1:{free_port()}")
+    code, _, err = run("me", "show", "--config", str(tmp_path / "other.toml"))
+    assert (code, "no gateway runs" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("table", "url"),
+    [
+        ("", "http://127.0.0.1:8080"),
+        ("port = 9000", "http://127.0.0.1:9000"),
+        ('host = "::"', "http://[::1]:8080"),
+        ('host = "box"\ntls_certificate = "server.pem"', "https://box:8080"),
+    ],
+)
+def test_the_address_in_the_config_is_one_to_call(tmp_path: Path, table: str, url: str) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text(f"[gateway]\n{table}\n")
+    assert gateway_url(Namespace(gateway=None, config=str(path))) == url
+
+
+def test_a_gateway_that_only_starts_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gateway_client, "START_WAIT", PATIENCE)
+    starting = Gateway(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        keys = pool.submit(main, ["admin", "keys", "list", "--gateway", starting.url])
+        with starting:
+            assert keys.result() == 0
+    capsys.readouterr()
 
 
 def answer(run: Run, *words: str) -> Any:

@@ -105,14 +105,18 @@ def test_a_replacement_under_load_drops_nothing(tmp_path: Path, workers: int) ->
         try:
             for _ in range(3):
                 gateway.wait_until(lambda: len(gateway.processes()) == 1 + workers)
-                before = set(gateway.processes())
-                gateway.process.send_signal(signal.SIGUSR1)
-                gateway.wait_until(lambda before=before: len(before & set(gateway.processes())) == 1)
+                replace_workers(gateway)
         finally:
             is_over.set()
         for each in clients:
             each.result()
     assert seen.keys() == {"200"}
+
+
+def replace_workers(gateway: Gateway) -> None:
+    before = set(gateway.processes())
+    gateway.process.send_signal(signal.SIGUSR1)
+    gateway.wait_until(lambda: len(before & set(gateway.processes())) == 1)
 
 
 def test_what_waits_for_a_worker_that_dies_is_answered_by_its_successor(tmp_path: Path) -> None:

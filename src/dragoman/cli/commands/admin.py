@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from dragoman.cli import terminal
-from dragoman.cli.gateway_client import call_gateway
+from dragoman.cli.gateway_client import call_gateway, wait_for_gateway
 from dragoman.cli.parser import UsageError
 from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.management.api import OPERATIONS
@@ -45,6 +45,7 @@ def run(arguments: Namespace, /) -> int:
     operation = _find(arguments.kind, arguments.action)
     name, words = _split_name(operation, arguments.words)
     fields = [_split_field(word) for word in words]
+    wait_for_gateway(arguments)
     response = call_gateway(
         arguments,
         operation.method,
