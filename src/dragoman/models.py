@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman.engine import endpoints, failover, probe, typed
+from dragoman.engine import endpoints, failover, limited, probe, typed
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Plan
@@ -586,15 +586,17 @@ class Model:
     def _count(self, prompt: Prompt, options: CallOptions) -> Plan[TokenCount]:
         refuse_stream(options)
         request, chain_options = self.request(prompt, **options)
-        return endpoints.count_or_estimate(request, self._targets(chain_options)[0], chain_options)
+        loads = self._registry.health.loads
+        return limited.count_or_estimate(request, self._targets(chain_options)[0], loads, chain_options)
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
         if dimensions is not None:
             check_whole_number("dimensions", dimensions, least=1)
-        return endpoints.embed(list(as_texts("texts", texts)), dimensions, self.targets()[0], self._defaults[1])
+        target, loads = self.targets()[0], self._registry.health.loads
+        return limited.embed(list(as_texts("texts", texts)), dimensions, target, loads, self._defaults[1])
 
     def _rerank(self, query: str, documents: Sequence[str], top: int | None) -> Plan[Ranking]:
         if top is not None:
             check_whole_number("top", top, least=1)
-        texts = list(as_texts("documents", documents))
-        return endpoints.rerank(as_text("query", query), texts, top, self.targets()[0], self._defaults[1])
+        texts, loads = list(as_texts("documents", documents)), self._registry.health.loads
+        return limited.rerank(as_text("query", query), texts, top, self.targets()[0], loads, self._defaults[1])

@@ -87,6 +87,15 @@ def test_vectors_are_made_by_the_target() -> None:
     assert [row["index"] for row in json.loads(seen.body)["data"]] == [0, 1]
 
 
+def test_every_endpoint_counts_in_the_limits_of_its_deployment() -> None:
+    app = app_of('[providers.small]\nlike = "demo"\ndeployment_limits = { requests_per_minute = 2 }\n')
+    embed = post_json("/v1/embeddings", {"model": "small/any", "input": "hello"})
+    first, generated, full = talk(app, embed, post_json("/v1/chat/completions", chat("small/any")), embed)
+    assert (first.status, generated.status, full.status) == (200, 200, 429)
+    assert "its limit of 2 requests per minute is used up" in json.loads(full.body)["error"]["message"]
+    assert 50 < int(dict(full.headers)["retry-after"]) <= 61
+
+
 def test_the_documentation_needs_no_key() -> None:
     page, document = talk(app_of(KEYS), get("/native/docs"), get("/native/openapi.json"))
     assert page.headers["content-type"].startswith("text/html")

@@ -252,6 +252,18 @@ def test_a_client_cannot_change_headers_of_the_operator(tmp_path: Path) -> None:
         assert server.http[-1].headers["openai-organization"] == "org-ours"
 
 
+def test_it_counts_in_the_limits_of_the_deployment(tmp_path: Path) -> None:
+    with FaultyServer() as upstream:
+        config = record("up", upstream.base_url()) + "deployment_limits = { requests_per_minute = 1 }\n"
+        with Gateway(tmp_path, f'{config}[pass_through]\nproviders = ["up"]\n') as gateway:
+            reply(upstream, {"data": []})
+            body = {"model": "m", "prompt": "a cat"}
+            assert gateway.post("/providers/up/images/generations", body)[0] == 200
+            status, headers, answer = gateway.post("/providers/up/images/generations", body)
+    assert (status, b"its limit of 1 requests per minute is used up" in answer) == (429, True)
+    assert 50 < int(headers["retry-after"]) <= 61
+
+
 def test_it_is_off_by_default(tmp_path: Path) -> None:
     with Gateway(tmp_path, '[gateway]\nproviders = ["demo"]\n') as gateway:
         assert gateway.get("/v1/images/generations")[0] == 404

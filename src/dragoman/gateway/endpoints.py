@@ -5,7 +5,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from dragoman.engine import endpoints
+from dragoman.engine import limited
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import InvalidRequest
@@ -99,7 +99,7 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     target, options = await _choose_target(context, body.model)
     request = await context.restored(await context.load_stored(body.request), target)
     # The prompt is not sent to a model, so it is not counted as used.
-    plan = endpoints.count_or_estimate(request, target, options)
+    plan = limited.count_or_estimate(request, target, context.runtime.registry.health.loads, options)
     count = await _run(context, "count_tokens", Request(), plan, _no_usage)
     if count.is_estimate:
         why = f"{target.provider} does not count tokens, so this is an estimate"
@@ -113,7 +113,7 @@ async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     target, options = await _choose_target(context, body.model)
     why = "not an option of embeddings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
-    plan = endpoints.embed(body.texts, body.dimensions, target, options)
+    plan = limited.embed(body.texts, body.dimensions, target, context.runtime.registry.health.loads, options)
     request = Request(messages=tuple(user(_as_text(text)) for text in body.texts))
     return await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
 
@@ -124,7 +124,8 @@ async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
     target, options = await _choose_target(context, body.model)
     why = "not an option of rankings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
-    plan = endpoints.rerank(body.query, body.documents, body.top, target, options)
+    loads = context.runtime.registry.health.loads
+    plan = limited.rerank(body.query, body.documents, body.top, target, loads, options)
     request = Request(messages=tuple(map(user, (body.query, *body.documents))))
     return await _run(context, "rerank", request, plan, lambda ranking: ranking.usage)
 
