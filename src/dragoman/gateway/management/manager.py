@@ -1,8 +1,8 @@
 """Changes at run time: reads them from the store, makes them, and gives the app a new Runtime.
 
 Requests never wait for the store: they use the Runtime that is there. A gateway applies its own changes at once and
-looks for those of others twice a second, by the version of one value. A store in memory belongs to one process, so its
-state stays here.
+looks for those of others five times a second, by the version of one value. A store in memory belongs to one process,
+so its state stays here.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ log = logging.getLogger("dragoman.gateway")
 
 KEY = "managed"
 AUDIT = "audit:"
-INTERVAL = 0.5
-"""Seconds between two looks at the store."""
+INTERVAL = 0.2
+"""Seconds between two looks at the store: a change must hold everywhere within a second, also if a gateway is busy."""
 MAX_SWAPS = 50
 OVERTAKEN = f"{MAX_SWAPS} changes of other gateways came first; try again"
 LARGE = 64 * 1024
