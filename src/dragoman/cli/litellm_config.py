@@ -50,6 +50,7 @@ CLOUD_VARIABLES: Final = {
     "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
     "vertex_project": "GOOGLE_CLOUD_PROJECT",
     "vertex_location": "GOOGLE_CLOUD_LOCATION",
+    "vertex_credentials": "GOOGLE_APPLICATION_CREDENTIALS",
 }
 """Parameters that are environment variables here."""
 PASS_THROUGH_MODES: Final = {
@@ -60,6 +61,7 @@ PASS_THROUGH_MODES: Final = {
     "moderation": "moderations",
 }
 """Modes of a model whose requests are not translated, and their setting in [pass_through]."""
+_OWN_PRICES = "own prices are not taken over; prices come from the extra prices"
 _GROUP_FALLBACKS = {"context_window_fallbacks": "context_too_long", "content_policy_fallbacks": "content_filter"}
 _NOTES: Final = {
     "litellm_settings.drop_params": "an option that a target lacks is always left out, with a notice in the response",
@@ -71,6 +73,12 @@ _NOTES: Final = {
     "general_settings.database_url": "keys and spend of LiteLLM's database are not read; make keys with dragoman admin",
     "general_settings.store_model_in_db": "providers and aliases of the admin API are always stored",
     "general_settings.alerting": "use [alerts]",
+    "general_settings.max_parallel_requests": "set max_requests in [gateway]",
+    "general_settings.pass_through_endpoints": "use [pass_through]",
+    "litellm_settings.max_budget": "make a team: dragoman admin teams create NAME budgets=100/month",
+    "litellm_settings.budget_duration": "budgets are per day, week or month",
+    "litellm_settings.default_internal_user_params": "make keys: dragoman admin keys create NAME budgets=1/day",
+    "router_settings.enable_pre_call_checks": "limits of deployments are always checked before a call",
 }
 _SETTINGS = (
     "litellm_settings.num_retries router_settings.num_retries litellm_settings.request_timeout router_settings.timeout "
@@ -99,6 +107,8 @@ class Conversion:
         """Providers that a deployment uses without a key, an address or limits of its own."""
         self._names: dict[str, str] = {}
         """Our name of each model group."""
+        self._own: dict[str, str] = {}
+        """The spec of each model group without its fallbacks."""
         groups = self._read_models()
         self._write_groups(groups)
         self._write_settings()
@@ -138,7 +148,7 @@ class Conversion:
             table = PASS_THROUGH_MODES[mode]
             self.differences.append(f"{where}: mode {mode} needs [pass_through] with {table} = PROVIDER")
         if any("cost_per" in name for name in facts):
-            self.differences.append(f"{where}: own prices are not taken over; prices come from the extra prices")
+            self.differences.append(f"{where}: {_OWN_PRICES}")
 
     def _target(self, where: str, name: str, params: dict[str, Any]) -> str | None:
         provider, model = _split(params["model"])
@@ -162,7 +172,10 @@ class Conversion:
         for param in sorted((CLOUD_VARIABLES.keys() & params.keys()) - used):
             self.variables.add(CLOUD_VARIABLES[param])
             self.differences.append(f"{where} ({name}): set the variable {CLOUD_VARIABLES[param]} instead of {param}")
-        if others := sorted(set(params) - _USED_PARAMS - CLOUD_VARIABLES.keys()):
+        if any("cost_per" in param for param in params):
+            self.differences.append(f"{where} ({name}): {_OWN_PRICES}")
+        unused = {param for param in params if "cost_per" not in param}
+        if others := sorted(unused - _USED_PARAMS - CLOUD_VARIABLES.keys()):
             self.differences.append(f"{where} ({name}): {', '.join(others)} is not taken over; clients send options")
         return f"{self._account(provider, params)}/{model}"
 
@@ -193,8 +206,12 @@ class Conversion:
         for name, deployments in groups.items():
             if "*" in name:
                 self._allow_all(name, deployments)
-            elif [target for target, _ in deployments] != [name]:
-                self._write_group(name, deployments, order)
+            else:
+                self._own[name] = self._write_pool(name, deployments, order)
+        for name, own in self._own.items():
+            spec = ", ".join(self._with_fallbacks(name))
+            if self._names[name] != own or spec != own:
+                self._alias(self._names[name], spec)
         for name, other in self._pairs("router_settings", "model_group_alias"):
             target = other.get("model") if is_object(other) else other
             self._alias(self._group_name(name), self._names.get(str(target), str(target)))
@@ -215,7 +232,8 @@ class Conversion:
             if name != f"{provider}/*":
                 self.differences.append(f"model {name!r}: clients ask for {provider}/MODEL, or for a bare name")
 
-    def _write_group(self, name: str, deployments: list[tuple[str, dict[str, Any]]], order: str) -> None:
+    def _write_pool(self, name: str, deployments: list[tuple[str, dict[str, Any]]], order: str) -> str:
+        """Write the pool of a model group, if it needs one; returns the spec of its deployments."""
         ours = self._names[name]
         targets = list(dict.fromkeys(target for target, _ in deployments))
         weights = {target: params["weight"] for target, params in deployments if params.get("weight") is not None}
@@ -225,22 +243,34 @@ class Conversion:
             ranks = {target: params.get("order") or 10**6 for target, params in reversed(deployments)}
             targets, order, weights = sorted(targets, key=lambda target: ranks[target]), "in_order", {}
         by_kind = {
-            kind: self._names.get(others[0], others[0])
+            kind: ", ".join(self._names.get(other, other) for other in others)
             for setting, kind in _GROUP_FALLBACKS.items()
             if (others := self._fallbacks(setting).get(name))
         }
-        others = self._fallbacks("fallbacks").get(name) or self._defaults(name)
-        general = [self._names.get(other, other) for other in others]
         if len(targets) == 1 and not by_kind:
-            self._alias(ours, ", ".join([targets[0], *general]))
-            return
-        pool = ours if not general else f"{ours}-pool"
+            return targets[0]
+        pool = f"{ours}-pool" if self._next_groups(name) else ours
         table: dict[str, Any] = {"targets": targets, "order": order if len(targets) > 1 else "in_order"}
         table |= {"weights": weights} if weights else {}
         table |= {"fallbacks": by_kind} if by_kind else {}
         self.tables.setdefault("pools", {})[pool] = table
-        if general:
-            self._alias(ours, ", ".join([pool, *general]))
+        return pool
+
+    def _with_fallbacks(self, name: str) -> list[str]:
+        """The deployments of a group, then those of the groups that it falls back to, and so on; each once."""
+        found: dict[str, str] = {}
+
+        def add(group: str) -> None:
+            if group not in found:
+                found[group] = self._own.get(group, group)
+                for other in self._next_groups(group):
+                    add(other)
+
+        add(name)
+        return list(found.values())
+
+    def _next_groups(self, name: str) -> list[str]:
+        return self._fallbacks("fallbacks").get(name) or self._defaults(name)
 
     def _alias(self, name: str, spec: str) -> None:
         self.tables.setdefault("aliases", {})[name] = spec

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,83 @@ def test_each_difference_is_printed(tmp_path: Path, capsys: pytest.CaptureFixtur
     for text in expected:
         assert any(each.startswith(text) for each in differences), text
     assert len(differences) == len(expected)
+
+
+COMPANY = """\
+model_list:
+  - model_name: gpt
+    litellm_params: {model: azure/gpt-eu, api_base: os.environ/AZURE_API_BASE, api_key: os.environ/AZURE_API_KEY, weight: 3}
+  - model_name: gpt
+    litellm_params: {model: openai/gpt-4o, max_parallel_requests: 20}
+  - model_name: claude
+    litellm_params: {model: anthropic/claude-sonnet-4-5, input_cost_per_token: 0.1}
+  - model_name: gemini
+    litellm_params: {model: vertex_ai/gemini-2.5-pro, vertex_credentials: /secrets/key.json}
+  - model_name: fast
+    litellm_params: {model: groq/llama-3.3-70b-versatile}
+  - model_name: "openai/*"
+    litellm_params: {model: "openai/*"}
+router_settings:
+  fallbacks: [{gpt: [claude]}, {claude: [gpt, gemini]}]
+  context_window_fallbacks: [{gpt: [gemini, claude]}]
+  redis_host: os.environ/REDIS_HOST
+  redis_port: os.environ/REDIS_PORT
+  redis_password: os.environ/REDIS_PASSWORD
+litellm_settings:
+  default_fallbacks: [fast]
+  cache: true
+  cache_params: {type: redis, url: os.environ/CACHE_URL}
+  max_budget: 1000
+general_settings:
+  max_parallel_requests: 500
+"""
+COMPANY_ENV = {
+    "AZURE_API_BASE": "https://eu.openai.azure.com",
+    "AZURE_API_KEY": "key-azure-123456",
+    "OPENAI_API_KEY": "key-openai-123456",
+    "ANTHROPIC_API_KEY": "key-anthropic-123456",
+    "GROQ_API_KEY": "key-groq-123456",
+    "GOOGLE_CLOUD_PROJECT": "project",
+    "GOOGLE_CLOUD_LOCATION": "global",
+    "REDIS_HOST": "redis",
+    "REDIS_PORT": "6380",
+    "REDIS_PASSWORD": "secret",
+    "CACHE_URL": "redis://cache:6379/1",
+}
+
+
+def test_groups_that_fall_back_to_each_other_and_addresses_in_variables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, output = tmp_path / "config.yaml", tmp_path / "dragoman.toml"
+    source.write_text(COMPANY, encoding="utf-8")
+    assert main(["import-litellm", str(source), "-o", str(output), "--json"]) == 0
+    differences = json.loads(capsys.readouterr().out)["differences"]
+    config = decode_config(output.read_text(encoding="utf-8"), COMPANY_ENV)
+    assert config.gateway.store == "redis://:secret@redis:6380/0"
+    assert config.cache is not None
+    assert config.cache.store == "redis://cache:6379/1"
+    registry = Registry(env=COMPANY_ENV)
+    configure_registry(registry, config)
+    names = {alias: [target.name for target in registry.targets(alias)] for alias in registry.aliases()}
+    gpt, claude = ["azure/gpt-eu", "openai-2/gpt-4o"], "anthropic/claude-sonnet-4-5"
+    gemini, fast = "vertex/gemini-2.5-pro", "groq/llama-3.3-70b-versatile"
+    assert names == {
+        "gpt": [*gpt, claude, gemini, fast],
+        "claude": [claude, *gpt, gemini, fast],
+        "gemini": [gemini, fast],
+        "fast": [fast],
+    }
+    pool = tomllib.loads(output.read_text(encoding="utf-8"))["pools"]["gpt-pool"]
+    assert pool["fallbacks"] == {"context_too_long": "gemini, claude"}
+    for text in (
+        "model_list[2] (claude): own prices are not taken over",
+        "model_list[3] (gemini): set the variable GOOGLE_APPLICATION_CREDENTIALS",
+        "litellm_settings.max_budget: make a team",
+        "general_settings.max_parallel_requests: set max_requests",
+    ):
+        assert any(each.startswith(text) for each in differences), text
+    assert not [each for each in differences if "clients send options" in each]
 
 
 def test_a_file_is_not_replaced_by_accident(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

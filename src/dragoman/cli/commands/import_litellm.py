@@ -27,7 +27,7 @@ def run(arguments: Namespace, /) -> int:
     text = HEAD + encode_toml(conversion.tables)
     variables = sorted(conversion.variables.union(re.findall(r"\$\{(\w+)\}", text)))
     # It must start, if the variables are set.
-    decode_config(text, {name: f"value-of-{name}" for name in (*variables, *CLOUD_VARIABLES.values())})
+    decode_config(text, {name: _sample(name, text) for name in (*variables, *CLOUD_VARIABLES.values())})
     if output is None:
         terminal.write(text)
     else:
@@ -44,6 +44,21 @@ def run(arguments: Namespace, /) -> int:
     if missing:
         terminal.note(f"set these variables before dragoman serve: {', '.join(missing)}")
     return 0
+
+
+def _sample(name: str, text: str) -> str:
+    """A value that a variable may have where the file has it."""
+    for place, value in _SAMPLES.items():
+        if place.format(f"${{{name}}}") in text:
+            return value
+    return f"value-of-{name}"
+
+
+_SAMPLES = {
+    'base_url = "{}': "https://server.example.com",
+    'store = "{}"': "redis://redis:6379/0",
+    ":{}/0": "6379",
+}
 
 
 def _read(path: Path) -> dict[str, Any]:
