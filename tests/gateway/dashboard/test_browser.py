@@ -357,6 +357,8 @@ def test_a_team_is_made_changed_disabled_and_deleted(page: Browser) -> None:
     put(page, name="night", tokens_per_day="1000")
     confirm(page)
     page.wait(lambda: "0 of 1k" in page.text(card(page, "night")) or None)
+    assert "0 keys" in page.text(card(page, "night"))
+    assert "1 key ·" in page.text(card(page, "support"))
     press(page, "Edit", "night")
     put(page, tokens_per_day="2000")
     confirm(page)
@@ -627,6 +629,16 @@ def titles(page: Browser) -> list[str]:
     return [link.text for link in page.all("nav a")]
 
 
+def test_a_page_without_a_key_asks_for_one_and_sends_no_request_that_is_refused(browser: Browser, scene: Scene) -> None:
+    browser.open(scene.gateway.url + "/")
+    browser.run("sessionStorage.clear()")
+    browser.complaints()
+    browser.open(scene.gateway.url + "/")
+    browser.wait(lambda: browser.find("#signin").is_displayed() or None)
+    assert browser.focused() == "key"
+    assert browser.complaints() == []
+
+
 def test_a_key_is_needed_and_stays_in_the_tab(page: Browser, scene: Scene) -> None:
     page.click("#signout")
     assert page.run("return sessionStorage.length") == 0
@@ -706,6 +718,19 @@ def test_every_view_fits_and_can_be_read_in_the_light_and_in_the_dark(page: Brow
             assert page.run(NAMELESS) == [], name
         paper = page.run("return getComputedStyle(document.documentElement).backgroundColor")
         assert (sum(map(int, paper[4:-1].split(","))) < 150) == (scheme == "dark")
+
+
+def test_two_models_fit_a_phone(page: Browser) -> None:
+    page.size(390)
+    view(page, "playground")
+    page.settle()
+    if not page.run("return document.getElementById('compare').checked"):
+        page.click("#compare")
+    for field in ("model", "model-b"):
+        assert page.run(f"return document.getElementById('{field}').offsetWidth") > 300
+    assert page.run("return document.documentElement.scrollWidth") <= 390
+    assert page.run(OVERFLOW) == []
+    page.click("#compare")
 
 
 def test_dialogs_fit_a_phone(page: Browser) -> None:

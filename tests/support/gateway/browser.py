@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,9 +88,14 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def press(self, *keys: str) -> None:
-        """Keys, to whatever has the focus."""
-        for key in keys:
+        """Keys, to whatever has the focus; a page that draws itself again may replace it in between."""
+
+        def press(key: str) -> bool:
             self.driver.switch_to.active_element.send_keys(key)
+            return True
+
+        for key in keys:
+            self.wait(partial(press, key))
 
     def focused(self) -> str:
         """What has the focus, by its name for people."""

@@ -8,7 +8,7 @@ All data of the page, and all that it changes, goes through the admin API (`gate
 
 from collections.abc import Iterator
 
-from dragoman.gateway.dashboard.files import FILES, PAGE, file
+from dragoman.gateway.dashboard.files import FILES, file, page
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.response import GatewayResponse, RequestHandler
 from dragoman.wires.common.server_endpoints import Route
@@ -16,8 +16,13 @@ from dragoman.wires.common.server_endpoints import Route
 
 def page_routes() -> Iterator[tuple[Route, RequestHandler]]:
     """The routes of the page and its files."""
-    for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
-        yield Route(method="GET", path=path), _static(name)
+    yield Route(method="GET", path="/"), _page
+    for name in FILES:
+        yield Route(method="GET", path=f"/dashboard/{name}"), _static(name)
+
+
+async def _page(context: RequestContext) -> GatewayResponse:
+    return page(needs_key=bool(context.runtime.keys.all))
 
 
 def _static(name: str) -> RequestHandler:

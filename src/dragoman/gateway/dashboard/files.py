@@ -44,6 +44,13 @@ def file(name: str, /) -> GatewayResponse:
     return GatewayResponse(200, [("content-type", f"{kind}; charset=utf-8"), *HEADERS], read(name))
 
 
+def page(*, needs_key: bool) -> GatewayResponse:
+    """The page. If it knows that it needs a key, its first request is not one that is refused."""
+    response = file(PAGE)
+    mark = b'<html lang="en" data-needs-key>' if needs_key else b'<html lang="en">'
+    return GatewayResponse(response.status, response.headers, read(PAGE).replace(b'<html lang="en">', mark, 1))
+
+
 @cache
 def read(name: str, /) -> bytes:
     """The bytes of a file."""

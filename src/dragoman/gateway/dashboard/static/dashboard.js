@@ -48,6 +48,7 @@ async function update(isTick) {
   const mine = ++round;
   try {
     if (!me) {
+      if (!key.read() && "needsKey" in document.documentElement.dataset) return signOut("");
       me = await api("me");
       show();
     }

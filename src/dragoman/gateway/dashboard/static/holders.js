@@ -1,6 +1,6 @@
 // Keys and teams: their limits as used of allowed, and everything that an operator does with them.
 
-import { $, api, count, dollars, el, named, post, put, query, seconds } from "./parts.js";
+import { $, api, count, dollars, el, many, named, post, put, query, seconds } from "./parts.js";
 import { action, confirm, edit, showSecret } from "./forms.js";
 
 const NUMBERS = { requests_per_minute: "Requests per minute", tokens_per_minute: "Tokens per minute", concurrent: "Concurrent requests" };
@@ -179,7 +179,7 @@ function teamsView() {
     const levels = new Map(limits.teams.map((team) => [team.name, team.levels])), isAdmin = me.role === "admin";
     $("new-team").hidden = !isAdmin;
     $("team-list").replaceChildren(...teams.map((team) => card("teams", { ...team, levels: levels.get(team.name) }, [team.disabled && "disabled"],
-      [`${team.keys} keys`, ...facts(team)],
+      [many(team.keys, "key"), ...facts(team)],
       isAdmin ? [action("Edit", team.name, () => change(team)), action(team.disabled ? "Enable" : "Disable", team.name, () => toggle(team)), ...commonButtons("teams", team, reload)] : [])));
     put($("no-teams"), teams.length ? "" : "No teams yet. A team has limits and budgets that its keys share.");
   }

@@ -89,6 +89,8 @@ export function seconds(value) {
   return value < 172800 ? `${Math.round(value / 3600)} h` : `${Math.round(value / 86400)} days`;
 }
 
+export const many = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
+
 export function count(value) {
   if (value == null) return "–";
   for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {

@@ -1,6 +1,6 @@
 // The gateway itself: version, store, uptime, problems, and the audit log.
 
-import { $, api, count, el, put, query, seconds, when } from "./parts.js";
+import { $, api, count, el, many, put, query, seconds, when } from "./parts.js";
 import { showProblem } from "./forms.js";
 
 const FIGURES = {
@@ -10,7 +10,6 @@ const FIGURES = {
 const changes = new Map();
 let next = null, isComplete = false;
 
-const many = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
 
 export const title = "System", role = "viewer", id = "system", interval = 3000;
 
