@@ -128,7 +128,9 @@ def test_the_command_lines_of_a_page_are_valid(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for shown, inline in re.findall(r"^(?:\$ )?(dragoman .*)$|`(dragoman [a-z][^`]*)`", text, re.MULTILINE):
         words = shlex.split(shown or inline, comments=True)
-        end = next((number for number, word in enumerate(words) if word in {"|", "&", ">", ";", "&&"}), len(words))
+        end = next(
+            (number for number, word in enumerate(words) if word in {"|", "&", ">", "2>", ";", "&&"}), len(words)
+        )
         command, *arguments = words[1:end]
         if command in COMMANDS and arguments and "--help" not in arguments:
             parser_of(command).parse_args(arguments)
