@@ -1,4 +1,4 @@
-"""Run all benchmarks and print one table."""
+"""Run all benchmarks and print the table of each as soon as it is measured."""
 
 import os
 import platform
@@ -17,11 +17,12 @@ _PACKAGES = ("dragoman", "msgspec", "httptools", "httpx", "openai", "anthropic",
 
 
 def main() -> None:
-    """Print the machine, then the table."""
+    """Print the machine, then the tables."""
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     print(", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
-    print("CPU time of the process, all threads; no figure is compared with a fixed limit.")
-    print(show([imports(), streams(), calls(), bodies(), media(), loopback(), long_bodies(), growth()]))
+    print("CPU time of the process, all threads; no figure is compared with a fixed limit.", flush=True)
+    for measure in (imports, streams, calls, bodies, media, loopback, long_bodies, growth):
+        print(show([measure()]), flush=True)
 
 
 def _version(name: str) -> str:
