@@ -1,4 +1,4 @@
-"""Runs the real executable, and returns its output and exit code."""
+"""Runs the command line in a process of its own, and returns its output and exit code."""
 
 import os
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.fork_server import can_fork, run
 from tests.support.paths import ROOT
 
 SOURCE = ROOT / "src"
@@ -27,14 +28,16 @@ def environment(**variables: str) -> dict[str, str]:
 def dragoman(*words: str | Path, stdin: str | bytes | None = None, **variables: str) -> Done:
     """Run it to its end; nothing is piped in where `stdin` is None."""
     data = stdin.encode(errors="surrogateescape") if isinstance(stdin, str) else stdin
-    done = subprocess.run(
-        [*COMMAND, *map(str, words)],
-        input=data,
-        stdin=subprocess.DEVNULL if data is None else None,
-        capture_output=True,
-        env=environment(**variables),
-        check=False,
-        timeout=120,
-    )
+    env = environment(**variables)
+    if can_fork(env):
+        code, out, err = run("dragoman", list(map(str, words)), env=env, data=data, timeout=120)
+    else:
+        code, out, err = _run([*COMMAND, *map(str, words)], env=env, data=data)
     # A binary stream is not UTF-8; this keeps its bytes, so that it can be piped in again.
-    return Done(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode())
+    return Done(code, out.decode(errors="surrogateescape"), err.decode())
+
+
+def _run(command: list[str], *, env: dict[str, str], data: bytes | None) -> tuple[int, bytes, bytes]:
+    stdin = subprocess.DEVNULL if data is None else None
+    done = subprocess.run(command, input=data, stdin=stdin, capture_output=True, env=env, check=False, timeout=120)
+    return done.returncode, done.stdout, done.stderr

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.fork_server import Forked, can_fork
+
 PATIENCE = 60.0
 
 
@@ -63,15 +65,17 @@ class Gateway:
         words = [str(self.path), "--port", str(self.port), "--workers", str(self._workers), *self._options]
         env = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME")}
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*self.program, "-m", "dragoman.gateway", *words],
-                cwd=self._folder,
-                env={**env, **self._env},
-                stdout=log,
-                stderr=log,
-            )
+            self.process = self._start(words, {**env, **self._env}, log.fileno())
         self.wait_until(lambda: self.get("/health/live")[0] == 200)
         return self
+
+    def _start(self, words: list[str], env: dict[str, str], log: int) -> "subprocess.Popen[bytes] | Forked":
+        if self.program == Gateway.program and can_fork(env):
+            with Path(os.devnull).open("rb") as nothing:
+                files = (nothing.fileno(), log, log)
+                return Forked("dragoman.gateway", words, env=env, cwd=self._folder, files=files)
+        command = [*self.program, "-m", "dragoman.gateway", *words]
+        return subprocess.Popen(command, cwd=self._folder, env=env, stdout=log, stderr=log)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
