@@ -6,12 +6,15 @@ import signal
 import ssl
 import sys
 from collections.abc import Generator, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
     from coverage import Coverage
@@ -49,16 +52,25 @@ class MeasuredCalls:
             self.coverage.stop()  # pytest-cov starts it after a test with the mark, too
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the measured modules, whose first lines count, and measure nothing else before the first test."""
+    # pytest-cov has imported it if coverage is measured; some environments of the tests do not have it.
+    package = sys.modules.get("coverage")
+    if package is None or (coverage := package.Coverage.current()) is None:
+        return
+    for pattern in coverage.get_option("report:include"):
+        for file in ROOT.glob(pattern.replace("/*", "/**/*.py")):
+            import_module(".".join(file.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__"))
+    coverage.stop()
+    session.config.pluginmanager.register(MeasuredCalls(coverage))
+
+
+def pytest_collection_finish() -> None:
     """Make the garbage collector leave out what lives to the end, modules and tests, and run less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
-    # pytest-cov has imported it if coverage is measured; some environments of the tests do not have it.
-    package = sys.modules.get("coverage")
-    if package is not None and (coverage := package.Coverage.current()) is not None:
-        coverage.stop()
-        session.config.pluginmanager.register(MeasuredCalls(coverage))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -263,6 +263,12 @@ def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
         wires.get("smtp")
 
 
+def test_a_wire_is_imported_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = wires.get("ollama")
+    monkeypatch.setattr(wires, "_LOADED", {})
+    assert wires.get("ollama") is first
+
+
 @pytest.mark.parametrize("wire", ["openai", "ollama", "google"])
 def test_a_picture_in_a_result_that_is_text_is_refused(wire: str) -> None:
     with pytest.raises(Unsupported, match="in the next user message"):

@@ -40,7 +40,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.types.checks import check_whole_number, shown
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.parameters import NamedParameters, named_methods
 from dragoman.types.quick import new_text
 from tests.support.images import picture
 
@@ -49,6 +49,17 @@ B64 = base64.b64encode(b"hi").decode()
 
 class Word(StrEnum):
     TIDE = "tide"
+
+
+def test_a_method_that_is_called_with_an_unknown_name_says_so() -> None:
+    @named_methods("at")
+    class Tide:
+        def at(self, port: str) -> str:
+            return port
+
+    assert Tide().at(port="Brest") == "Brest"
+    with pytest.raises(InvalidRequest, match=r"Tide\.at has no parameter prt; did you mean port\?"):
+        Tide().at(prt="Brest")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
 
 
 # Tool results ---------------------------------------------------------------------------------------------------------
