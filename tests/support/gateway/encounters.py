@@ -10,6 +10,8 @@ from dragoman import wires
 from dragoman.errors import DragomanError
 from dragoman.events import Event, PartDelta, PartStarted, Ping, Started, fold
 from dragoman.gateway.app import App
+from dragoman.gateway.config import Config, decode_config
+from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.tool_call_ids import HEADER
 from dragoman.http import Head
 from dragoman.testing import ErrorInside200, RawResponse, Scripted, ScriptLine
@@ -59,11 +61,23 @@ class Failure(NamedTuple):
 
 
 def app_before(wire: str, script: Scripted) -> App:
-    """A gateway whose only provider speaks a wire and follows a script."""
-    provider = record("up", "http://up.invalid" + BASES.get(wire, "/v1"), wire).replace("sk-test-key", KEY)
-    app = app_of(provider + OPTIONS)
+    """A gateway whose only provider speaks a wire and follows a script; what it knows of earlier requests is gone."""
+    app = _app()
+    app.runtime = Runtime(_config(wire), {})
     app.runtime.registry.transport = script
     return app
+
+
+@cache
+def _app() -> App:
+    """The table of its routes takes most of the time that a gateway needs to start."""
+    return app_of()
+
+
+@cache
+def _config(wire: str) -> Config:
+    provider = record("up", "http://up.invalid" + BASES.get(wire, "/v1"), wire).replace("sk-test-key", KEY)
+    return decode_config(provider + OPTIONS)
 
 
 @cache
