@@ -16,7 +16,7 @@ from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.server.source_watch import stamps
 from dragoman.gateway.server.worker import listen
 from tests.gateway.server.test_stopping import Slow
-from tests.support.gateway.live import PATIENCE, Gateway, chat, free_port, record
+from tests.support.gateway.live import PATIENCE, ColdGateway, Gateway, chat, free_port, record
 
 
 def test_python_files_and_the_config_are_watched(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_new_worker_answers_while_the_old_one_finishes(tmp_path: Path) -> None
 def test_a_changed_file_replaces_the_workers(tmp_path: Path) -> None:
     hook = tmp_path / "hook.py"
     hook.write_text("")
-    with Gateway(tmp_path, options=("--reload",)) as gateway:
+    with ColdGateway(tmp_path, options=("--reload",)) as gateway:
         parent, worker = gateway.processes()
         os.utime(hook, ns=(1, 1))
         gateway.wait_until(lambda: worker not in gateway.processes())

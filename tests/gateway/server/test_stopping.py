@@ -15,7 +15,7 @@ import pytest
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow
 from dragoman.testing import FaultyServer, RawResponse, StallAfter
-from tests.support.gateway.live import PATIENCE, Gateway, chat, record
+from tests.support.gateway.live import PATIENCE, ColdGateway, Gateway, chat, record
 
 ANSWER = {
     "id": "1",
@@ -105,7 +105,7 @@ def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
 
 def test_sigterm_is_heard_by_workers_that_only_start(tmp_path: Path) -> None:
     """The first of them answers before the last can hear a signal."""
-    with Gateway(tmp_path, workers=4) as gateway:
+    with ColdGateway(tmp_path, workers=4) as gateway:
         gateway.process.send_signal(signal.SIGTERM)
         assert gateway.process.wait(PATIENCE) == 0
 

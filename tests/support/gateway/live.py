@@ -34,9 +34,10 @@ def chat(model: str, /, *, stream: bool = False, text: str = "hi") -> dict[str, 
 
 
 class Gateway:
-    """A gateway in a process of its own."""
+    """A gateway in a process of its own, a fork of one that has imported it."""
 
-    program: tuple[str, ...] = (sys.executable,)
+    program: tuple[str, ...] | None = None
+    """The interpreter that runs it, if it is not forked."""
 
     def __init__(
         self,
@@ -70,11 +71,11 @@ class Gateway:
         return self
 
     def _start(self, words: list[str], env: dict[str, str], log: int) -> "subprocess.Popen[bytes] | Forked":
-        if self.program == Gateway.program and can_fork(env):
+        if self.program is None and can_fork(env):
             with Path(os.devnull).open("rb") as nothing:
                 files = (nothing.fileno(), log, log)
                 return Forked("dragoman.gateway", words, env=env, cwd=self._folder, files=files)
-        command = [*self.program, "-m", "dragoman.gateway", *words]
+        command = [*(self.program or (sys.executable,)), "-m", "dragoman.gateway", *words]
         return subprocess.Popen(command, cwd=self._folder, env=env, stdout=log, stderr=log)
 
     def __exit__(
@@ -143,6 +144,12 @@ class Gateway:
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         connection.sendall(head.encode() + data)
         return connection
+
+
+class ColdGateway(Gateway):
+    """A gateway that imports what it needs by itself, as a user's does."""
+
+    program = (sys.executable,)
 
 
 def lines(data: bytes) -> Iterator[Any]:
