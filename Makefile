@@ -29,11 +29,13 @@ CODE := $(wildcard src tests examples benchmarks)
 
 # The tests run in groups, side by side: each collects only its own files, and the groups that wait for servers and
 # browsers leave the processor to the others. The groups that only compute are nice, so that the tests that measure time
-# get the processor at once. A group that fails does not stop the others. Coverage measures the pure layers, and only with
+# get the processor at once. Those that wait longest and those that compute longest start first, so that both cores are busy to
+# the end. A group that fails does not stop the others. Coverage measures the pure layers, and only with
 # the direct tests of each: laws, properties (tests of hypothesis), fuzz tests and recordings repeat the same lines
-# thousands of times, and run without it, and so do the tests with the mark no_cover. Only the gateway needs schemathesis,
-# whose import takes longer than that of pytest.
+# thousands of times, and run without it, and so do the tests with the mark no_cover. The tests of the gateway that import the
+# official SDKs or schemathesis are one group, because those imports take seconds.
 # The modules whose examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
+SDK_USE  := '^ *(from|import) (anthropic|boto3|google|ollama|openai|schemathesis)|importorskip|support\.gateway\.(sdks|fidelity)'
 NICE     := nice -n 10
 PYTESTS  := $(BIN)/pytest -q -p no:cacheprovider
 UNIT     := $(PYTESTS) -p no:schemathesis
@@ -46,13 +48,14 @@ LAYERS    = $$($(BIN)/python -m tests.support.architecture
 SOURCES   = $(LAYERS) vocabulary helpers wires targets)
 RECORDED := tests/corpus tests/cli/test_translation.py
 BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
-GATEWAY  := $(filter-out $(BROWSER),$(wildcard tests/gateway/test_*.py))
+SDKS      = $(filter-out $(BROWSER),$(shell grep -rlE --include='*.py' $(SDK_USE) tests/gateway)) tests/gateway/test_docs.py
+GATEWAY   = $(filter-out $(BROWSER) $(SDKS),$(wildcard tests/gateway/test_*.py))
 PARTS    := $(filter-out $(addsuffix /,$(BROWSER)) %__pycache__/,$(wildcard tests/gateway/*/))
 REST     := tests/engine tests/agents tests/tools tests/testing tests/demo $(EDGE)
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pure laws properties fast recordings gateway gateway-parts browser io cli rest demo serve bench bench-gateway \
+.PHONY: help test check lint mypy pyright pyright-tests pure laws properties fast recordings gateway gateway-parts sdks browser io cli rest demo serve bench bench-gateway \
         bench-resilience bench-routing soak fuzz format docs dist clean
 
 help:
@@ -61,8 +64,8 @@ help:
 
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --keep-going --jobs=5 --output-sync=target \
-	    gateway io cli gateway-parts pyright pure browser mypy rest laws properties recordings lint
+	@$(MAKE) --no-print-directory --keep-going --jobs=6 --output-sync=target \
+	    io browser gateway-parts sdks pyright pure gateway rest cli recordings laws mypy properties lint
 	@echo 'All checks passed.'
 else
 test: $(VENV)/.dev
@@ -79,8 +82,12 @@ lint: $(VENV)/.dev
 mypy: $(VENV)/.dev
 	$(NICE) $(BIN)/mypy $(CODE)
 
+# mypy checks everything; pyright, which has no cache, what users see: the package, the examples, and the types that they get.
 pyright: $(VENV)/.dev
-	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
+	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python src examples tests/typing
+
+pyright-tests: $(VENV)/.dev
+	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python tests benchmarks
 
 pure: $(VENV)/.dev
 	$(NICE) $(UNIT) --cov --cov-report=term -m 'not hypothesis' $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
@@ -99,10 +106,13 @@ recordings: $(VENV)/.dev
 	$(NICE) $(UNIT) $(RECORDED)
 
 gateway: $(VENV)/.dev
-	$(PYTESTS) $(GATEWAY)
+	$(UNIT) $(GATEWAY)
 
 gateway-parts: $(VENV)/.dev
-	$(PYTESTS) $(PARTS)
+	$(UNIT) $(PARTS) $(addprefix --ignore=,$(SDKS))
+
+sdks: $(VENV)/.dev
+	$(PYTESTS) $(SDKS)
 
 browser: $(VENV)/.dev
 	$(UNIT) $(BROWSER)
