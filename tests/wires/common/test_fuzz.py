@@ -4,11 +4,15 @@ import random
 from base64 import b64encode
 
 import pytest
+from hypothesis import settings
 
 from dragoman import wires
 from dragoman.errors import DragomanError
 from dragoman.types import Request
 from dragoman.wires.common.event_stream import encode_event
+
+CASES = 50 * settings().max_examples
+"""2 500; the profile `explore` tries forty times as many."""
 
 
 def test_mutated_streams_give_only_our_errors() -> None:
@@ -26,7 +30,7 @@ def test_mutated_streams_give_only_our_errors() -> None:
         b'{"usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3},"metrics":{"latencyMs":1}}',
     ]
     client = wires.get("bedrock").client
-    for _ in range(20_000):
+    for _ in range(2 * CASES):
         data = b"".join(
             encode_event(dice.choice(names), _mutated(dice.choice(payloads), dice)) for _ in range(dice.randint(1, 8))
         )
@@ -58,7 +62,7 @@ def test_mutated_chunks_of_invoke_model_give_only_our_errors(name: str) -> None:
         b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}],' + metrics + b"}",
         b'{"type":"message_stop",' + metrics + b"}",
     ]
-    for _ in range(10_000):
+    for _ in range(CASES):
         chosen = [_mutated(dice.choice(payloads), dice) for _ in range(dice.randint(1, 6))]
         data = b"".join(encode_event("chunk", b'{"bytes":"' + b64encode(each) + b'"}') for each in chosen)
         if dice.random() < 0.3:
