@@ -112,7 +112,7 @@ gateway-parts: $(VENV)/.dev
 	$(UNIT) $(PARTS) $(addprefix --ignore=,$(SDKS))
 
 sdks: $(VENV)/.dev
-	$(PYTESTS) $(SDKS)
+	$(NICE) $(PYTESTS) $(SDKS)
 
 browser: $(VENV)/.dev
 	$(UNIT) $(BROWSER)
