@@ -37,7 +37,7 @@ CODE := $(wildcard src tests examples benchmarks)
 # The modules whose examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
 SDK_USE  := '^ *(from|import) (anthropic|boto3|google|ollama|openai|schemathesis)|importorskip|support\.gateway\.(sdks|fidelity)'
 NICE     := nice -n 10
-PYTESTS  := $(BIN)/pytest -q -p no:cacheprovider
+PYTESTS  := $(BIN)/pytest -q -p no:cacheprovider -p no:xdist -p no:xdist.looponfail -p no:anyio
 UNIT     := $(PYTESTS) -p no:schemathesis
 EDGE     := $(wildcard $(patsubst %,tests/test_%.py,architecture deploy docs examples models public_api streaming walk))
 PURE     := tests/schema tests/media tests/targets tests/wires $(filter-out $(EDGE),$(wildcard tests/test_*.py)) \
