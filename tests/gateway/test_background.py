@@ -16,8 +16,10 @@ from pydantic import TypeAdapter
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.conversations import store_key
 from dragoman.gateway.store import open_store
+from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, Paced, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
+from tests.support.gateway.dialects import app_of, look, post
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
@@ -102,6 +104,40 @@ def test_a_running_response_is_followed_and_cancelled(client: OpenAI, upstream: 
     assert client.responses.cancel(running.id).status == "cancelled"
     with pytest.raises(openai.BadRequestError, match="has no answer"):
         client.responses.retrieve(running.id, stream=True)
+
+
+def input_texts(client: OpenAI, id: str) -> list[str]:
+    page = client.responses.input_items.list(id, order="asc")
+    TypeAdapter(ResponseItemList).validate_json(page.to_json(), strict=True)
+    return [item.to_dict()["content"][0]["text"] for item in page]  # type: ignore[index] # all are messages
+
+
+def test_a_response_without_an_answer_lists_its_input(client: OpenAI, upstream: FaultyServer) -> None:
+    running = stalled(client, upstream)
+    client.responses.cancel(running.id)
+    assert input_texts(client, running.id) == ["hi"]
+    upstream.add(CloseAfter(SHOWN, WORDS))
+    created = client.responses.create(model="up/m", input="Fail.", background=True)
+    wait_for(client, created.id, "failed")
+    assert input_texts(client, created.id) == ["Fail."]
+    client.responses.delete(created.id)
+    with pytest.raises(openai.NotFoundError):
+        input_texts(client, created.id)
+
+
+def test_a_response_that_never_ran_lists_its_input() -> None:
+    async def cancel_at_once() -> tuple[Any, Any]:
+        app = app_of("[gateway]\nlog = false")
+        body = json.dumps({"model": "demo/any", "input": "Cancel me.", "background": True}).encode()
+        path = f"/v1/responses/{json.loads((await look(app, post('/v1/responses', body))).body)['id']}"
+        cancelled = await look(app, post(f"{path}/cancel", b"{}"))
+        items = await look(app, HttpRequest(method="GET", path=f"{path}/input_items"))
+        await app.close()
+        return json.loads(cancelled.body), json.loads(items.body)
+
+    cancelled, items = asyncio.run(cancel_at_once())
+    assert (cancelled["status"], cancelled["output"]) == ("cancelled", [])
+    assert [item["content"] for item in items["data"]] == [[{"type": "input_text", "text": "Cancel me."}]]
 
 
 def test_a_client_that_leaves_its_stream_does_not_end_the_response(client: OpenAI, upstream: FaultyServer) -> None:

@@ -65,7 +65,6 @@ from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
     EndpointResult,
-    FetchResponse,
     Route,
     ServerEndpoint,
 )
@@ -366,8 +365,7 @@ class App:
             await context.runtime.responses.delete(owner, request.id)
             result = None
         else:
-            running = background.input_of(owner, request.id) if isinstance(request, FetchResponse) else None
-            result = running or await run_endpoint(context, request)
+            result = await background.input_of(context, request) or await run_endpoint(context, request)
         http_response = endpoint.encode(request, result)
         return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
 

@@ -1,8 +1,8 @@
 """Responses that run in the background: clients fetch, follow or cancel them while they run.
 
 A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
-snapshot for the other workers and for the time after a failure, a mark if a client cancels it through another worker,
-and its events if a client of another worker follows it (`shared_events.py`). While it runs, its worker renews a lease,
+snapshot and the input for the other workers and for a response without an answer, a mark if a client cancels it through
+another worker, and its events if a client of another worker follows it (`shared_events.py`). While it runs, its worker renews a lease,
 which expires soon: a response without an end and without a lease has failed, because its worker died.
 
 A response goes on even if nobody reads it, so what it holds is limited: the bytes of its events, the bytes of all
@@ -26,7 +26,7 @@ from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.response import GatewayResponse, Write, with_headers
 from dragoman.gateway.shared_events import PING, EventReader, EventWriter
 from dragoman.gateway.store import Store
-from dragoman.types import Finish, JsonObject, Message, Response
+from dragoman.types import Finish, JsonObject, Message, Response, dump, load
 from dragoman.wires.base import BackgroundHooks, ResponseProgress
 from dragoman.wires.common.server_endpoints import (
     CancelResponse,
@@ -133,11 +133,13 @@ class BackgroundResponses:
         try:
             await _lease(store, running)
             await _save(store, running)
+            await store.write(_input_key(*running.key), dump(stored), ttl=SNAPSHOT_TTL)
             is_saved = True
         finally:
             if not is_saved:
                 del self._running[running.key]
         running.task = asyncio.create_task(self._run(running, store, write_all, end_with))
+        await asyncio.sleep(0)  # a task that is cancelled before its first step does nothing, not even its end
         return running
 
     async def _run(self, running: RunningResponse, store: Store, write_all: WriteAll, end_with: EndWith) -> None:
@@ -164,6 +166,8 @@ class BackgroundResponses:
                 if store.is_shared:
                     await running.writer.write(running.progress.frames, is_last=True)
                 await _save(store, running)
+                if await store.read(store_key("response", *running.key)) is not None:  # it has the input, too
+                    await store.delete(_input_key(*running.key))
             running.is_over = True
             running.notify()
             del self._running[running.key]
@@ -185,7 +189,9 @@ class BackgroundResponses:
         """Cancel a response and forget it; False if there was none."""
         if (running := self._running.get((context.owner, id))) is not None:
             await _end(running)
-        return await context.runtime.store.delete(store_key("background", context.owner, id))
+        store = context.runtime.store
+        await store.delete(_input_key(context.owner, id))
+        return await store.delete(store_key("background", context.owner, id))
 
     async def wait(self) -> None:
         """Wait for all responses to end."""
@@ -193,10 +199,14 @@ class BackgroundResponses:
         if tasks:
             await asyncio.wait(tasks)
 
-    def input_of(self, owner: str | None, id: str, /) -> StoredResponse | None:
-        """A running response without its answer."""
-        running = self._running.get((owner, id))
-        return None if running is None else running.stored
+    async def input_of(self, context: RequestContext, request: EndpointRequest, /) -> StoredResponse | None:
+        """A response without its answer for a client that wants only its input: it runs, failed or was cancelled."""
+        if not isinstance(request, FetchResponse) or isinstance(request.options, int | None):
+            return None
+        if (running := self._running.get((context.owner, request.id))) is not None:
+            return running.stored
+        entry = await context.runtime.store.read(_input_key(context.owner, request.id))
+        return None if entry is None else load(entry.value, StoredResponse)
 
     async def _fetch(
         self, context: RequestContext, hooks: BackgroundHooks, id: str, after: int | None
@@ -312,6 +322,10 @@ async def _renew(running: RunningResponse, store: Store) -> None:
                 if running.progress.snapshot is not saved:
                     saved = running.progress.snapshot
                     await _save(store, running)
+
+
+def _input_key(owner: str | None, id: str) -> str:
+    return store_key("background-input", owner, id)
 
 
 async def _lease(store: Store, running: RunningResponse) -> None:
