@@ -49,7 +49,7 @@ def test_a_compacted_conversation_goes_on(kind: type[Simulator]) -> None:
     seen = send(app, "/v1/responses/compact", {"model": simulator.spec, "input": HISTORY})
     assert seen.status == 200, seen.body
     output = json.loads(seen.body)["output"]
-    assert [item["type"] for item in output] == ["message", "compaction"]
+    assert [item["type"] for item in output] == ["compaction"]
     again = [*output, {"role": "user", "content": "What did we speak of?"}]
     assert send(app, "/v1/responses", {"model": simulator.spec, "input": again}).status == 200
     assert simulator.refusals == []
@@ -58,7 +58,7 @@ def test_a_compacted_conversation_goes_on(kind: type[Simulator]) -> None:
         assert json.loads(simulator.bodies[0])["input"][-1] == {"type": "compaction_trigger"}
         assert output[-1]["encrypted_content"] in body.decode()
     else:
-        assert b"They spoke of tides." in body
+        assert body.index(b"How high is the tide?") < body.index(b"They spoke of tides.")
         assert b"dragoman" not in body
 
 

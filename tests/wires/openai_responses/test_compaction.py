@@ -8,9 +8,9 @@ import pytest
 from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.types import Finish, Image, Opaque, Request, Response, Tool, Usage, assistant
+from dragoman.types import Finish, Image, Message, Opaque, Request, Response, Text, Tool, Usage, assistant
 from dragoman.wires.openai_responses.compaction import PROMPT, CompactServer, ResponsesCompaction
-from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, read_summary
+from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, Compaction, read_compaction
 
 SERVER = wires.get("openai_responses").server
 TRIGGER = {"type": "compaction_trigger"}
@@ -89,27 +89,48 @@ def test_a_summary_comes_back_as_text_of_the_user() -> None:
 def test_a_compaction_of_the_provider_is_not_read() -> None:
     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
     assert decode([item, ASK]).messages[0].parts[0] == Opaque(wire="openai_responses", data=item)
-    assert read_summary({"type": "reasoning", "encrypted_content": PREFIX}) is None
+    assert read_compaction({"type": "reasoning", "encrypted_content": PREFIX}) is None
 
 
-@pytest.mark.parametrize("content", [f"{PREFIX}!", f"{PREFIX}_w==", "dragoman-summary-9.aGk=", "dragoman-summary-"])
+@pytest.mark.parametrize("content", [f"{PREFIX}!", f"{PREFIX}_w==", f"{PREFIX}e30=", "dragoman-summary-9.aGk=", "dragoman-summary-"])
 def test_an_own_item_that_cannot_be_read_is_refused(content: str) -> None:
     with pytest.raises(InvalidRequest, match=r"input\[1\] is not as this gateway wrote it; compact"):
         decode([ASK, {"type": "compaction", "encrypted_content": content}, ASK])
 
 
-def test_the_answer_has_the_messages_of_the_user_and_the_compaction() -> None:
+def test_the_answer_is_one_item_with_what_the_user_said() -> None:
     image = {"type": "input_image", "image_url": "https://example.org/a.png", "detail": "auto"}
     request = compact({"model": "m", "input": [ASK, SAY, {"role": "user", "content": [image]}]})
     answer = Response(id="resp_1", message=assistant("Of tides."), finish=Finish(reason="stop"), usage=Usage(input=3))
     body = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer), request).body)
     assert body["object"] == "response.compaction"
-    assert [item["type"] for item in body["output"]] == ["message", "message", "compaction"]
-    assert body["output"][0]["content"] == [{"type": "input_text", "text": "How high is the tide?"}]
-    assert body["output"][1]["content"] == [image]
     assert body["usage"]["input_tokens"] == 3
-    again = decode([*body["output"], {"role": "user", "content": "Go on."}])
-    assert not any("id" in message.extra.get("openai_responses", {}) for message in again.messages)
+    (item,) = body["output"]
+    again = decode([item, {"role": "user", "content": "Go on."}])
+    assert [message.role for message in again.messages] == ["user"] * 3
+    assert again.messages[0].text == "How high is the tide?"
+    assert isinstance(again.messages[1].parts[0], Image)
+    assert again.messages[1].text == f"{INTRODUCTION}\n\nOf tides."
+
+
+def test_a_second_compaction_has_one_summary() -> None:
+    first = Compaction("Of tides.", [{"type": "message", "role": "user", "content": "How high?"}])
+    request = compact({"model": "m", "input": [{"type": "compaction", "encrypted_content": first.content()}, SAY]})
+    answer = Response(id="resp_1", message=assistant("Of more."), finish=Finish(reason="stop"))
+    body = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer), request).body)
+    (again,) = decode(body["output"]).messages
+    assert [part.text for part in again.parts if isinstance(part, Text)] == [
+        "How high?",
+        f"{INTRODUCTION}\n\nOf more.",
+    ]
+
+
+def test_the_item_of_a_provider_is_not_changed() -> None:
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+    message = Message(role="assistant", parts=(Opaque(wire="openai_responses", data=item),))
+    answer = Response(message=message, finish=Finish(reason="stop"))
+    body = json.loads(CompactServer().encode_body(answer, compact({"model": "m", "input": [ASK]})).body)
+    assert body["output"] == [item]
 
 
 def test_an_answer_without_usage_has_zeros() -> None:

@@ -2,8 +2,9 @@
 
 A client asks for it with a `compaction_trigger` as the last item of its input, or with `POST /v1/responses/compact`,
 which is the same here. OpenAI does it itself. Any other target is asked for a summary, and the item holds that summary
-in a form that we read when it comes back. The summary is text of the client's own conversation, so it is not secret,
-and a client that changes it changes only what it says to its model.
+in a form that we read when it comes back; that of the path also holds what the user said, word for word. This is text
+of the client's own conversation, so it is not secret, and a client that changes it changes only what it says to its
+model.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from dragoman.types import (
     Document,
     Finish,
     Image,
+    JsonObject,
     Message,
     Opaque,
     Part,
@@ -27,11 +29,10 @@ from dragoman.types import (
     ToolResult,
     user,
 )
-from dragoman.types.data_urls import encode_base64
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import Route
-from dragoman.wires.openai_responses.compaction_item import ITEM, PREFIX
+from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, ITEM, Compaction, read_compaction
 from dragoman.wires.openai_responses.messages import encode_user_items
 from dragoman.wires.openai_responses.schema import NAME, make_item_id, write_usage
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
@@ -67,7 +68,7 @@ class ResponsesCompaction:
 
     def to_compaction(self, response: Response, /) -> Response:
         """The answer of a target that was asked for a summary, as a compaction item."""
-        content = PREFIX + encode_base64(response.text.strip().encode())
+        content = Compaction(response.text.strip()).content()
         data = {"type": ITEM, "id": make_item_id("cmp", response.id, 0), "encrypted_content": content}
         message = Message(role="assistant", parts=(Opaque(wire=NAME, data=data),))
         return replace(response, message=message, finish=Finish(reason="stop"))
@@ -110,21 +111,32 @@ class CompactServer(OpenAIResponsesServer):
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         turns = () if request is None else request.messages
-        users = encode_user_items(turn for turn in turns if turn.role == "user")
-        items = [
-            {"id": make_item_id("msg", response.id, i), "status": "completed", **item} for i, item in enumerate(users)
-        ]
+        said = encode_user_items(_without_summaries(turn) for turn in turns if turn.role == "user")
+        items = encode_output(response.message.parts, response.id)
         return HttpResponse(
             body=encode_json(
                 {
                     "id": response.id or "",
                     "object": "response.compaction",
                     "created_at": response.created or 0,
-                    "output": [*items, *encode_output(response.message.parts, response.id)],
+                    "output": [_with_user(item, said) for item in items],
                     "usage": write_usage(response.usage) or _NO_USAGE,
                 }
             )
         )
+
+
+def _without_summaries(turn: Message) -> Message:
+    """The new summary has those of earlier compactions."""
+    parts = (part for part in turn.parts if not isinstance(part, Text) or not part.text.startswith(INTRODUCTION))
+    return replace(turn, parts=tuple(parts))
+
+
+def _with_user(item: JsonObject, said: list[JsonObject]) -> JsonObject:
+    """An item of ours with the messages of the user; the item of a provider has them itself."""
+    if (compaction := read_compaction(item)) is None:
+        return item
+    return {**item, "encrypted_content": replace(compaction, user=said).content()}
 
 
 _NO_USAGE = {

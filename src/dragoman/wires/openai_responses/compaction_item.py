@@ -1,15 +1,39 @@
-"""Reads the compaction items that we made: the summary of an earlier conversation."""
+"""The compaction items that we make: the summary of an earlier conversation, and what its user said."""
+
+import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.types import JsonObject
-from dragoman.types.data_urls import decode_base64
+from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.wires.common.json import encode_json
 
 ITEM = "compaction"
 OWN = "dragoman-summary-"
 """How the content of our items of all versions begins."""
-PREFIX = f"{OWN}1."
-"""How the content of our items begins; the rest is the summary in base64."""
+PREFIX = f"{OWN}2."
+"""How the content of our items begins; the rest is a `Compaction` in base64."""
 INTRODUCTION = "Summary of the conversation so far:"
+
+
+class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an item of ours holds."""
+
+    summary: str
+    user: list[JsonObject] = []
+    """The messages of the user, as items. They are here because the SDK's type of a compacted conversation has no place
+    for them, although OpenAI sends them before its item (2026-11)."""
+
+    @property
+    def text(self) -> str:
+        """The summary for a model."""
+        return f"{INTRODUCTION}\n\n{self.summary}"
+
+    def content(self) -> str:
+        """The `encrypted_content` of the item."""
+        return PREFIX + encode_base64(encode_json(self))
+
+
+_decode = msgspec.json.Decoder(Compaction).decode
 
 
 def is_own(item: JsonObject) -> bool:
@@ -22,17 +46,16 @@ def is_own(item: JsonObject) -> bool:
     return item.get("type") == ITEM and isinstance(content, str) and content.startswith(OWN)
 
 
-def read_summary(item: JsonObject) -> str | None:
-    """The text for the model of a compaction item of ours; None for any other item, and if we cannot read it.
+def read_compaction(item: JsonObject) -> Compaction | None:
+    """What a compaction item of ours holds; None for any other item, and if we cannot read it.
 
-    >>> read_summary({"type": "compaction", "encrypted_content": "gAAAA..."}) is None
-    True
+    >>> read_compaction({"type": "compaction", "encrypted_content": Compaction("Of tides.").content()}).text[-9:]
+    'Of tides.'
     """
     content = str(item.get("encrypted_content"))
     if not is_own(item) or not content.startswith(PREFIX):
         return None
     try:
-        summary = decode_base64(content[len(PREFIX) :]).decode()
-    except (InvalidRequest, UnicodeDecodeError):
+        return _decode(decode_base64(content[len(PREFIX) :]))
+    except (InvalidRequest, msgspec.DecodeError):
         return None
-    return f"{INTRODUCTION}\n\n{summary}"

@@ -58,7 +58,7 @@ from dragoman.wires.openai_responses.client_tools import (
     loaded_tools,
     tools_message,
 )
-from dragoman.wires.openai_responses.compaction_item import is_own, read_summary
+from dragoman.wires.openai_responses.compaction_item import is_own, read_compaction
 from dragoman.wires.openai_responses.found_tools import with_found_tools
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item, encode_hosted_call
 from dragoman.wires.openai_responses.parts import (
@@ -234,8 +234,10 @@ class _Conversation:
             self._append("assistant", decode_reasoning(item))
         elif kind == "image_generation_call":
             self._append("assistant", decode_image_call(item))
-        elif (summary := read_summary(item)) is not None:
-            self._append("user", new_text(text=summary))
+        elif (compaction := read_compaction(item)) is not None:
+            for said in compaction.user:
+                self._item(said, where)
+            self._append("user", new_text(text=compaction.text))
         elif is_own(item):
             raise invalid_field(where, "is not as this gateway wrote it; compact the conversation again")
         elif (hosted := decode_hosted_item(item)) is not None:
