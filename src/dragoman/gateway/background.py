@@ -2,8 +2,8 @@
 
 A response runs in the worker that took the request; its events are in the memory of that worker. The store has a
 snapshot and the input for the other workers and for a response without an answer, a mark if a client cancels it through
-another worker, and its events if a client of another worker follows it (`shared_events.py`). While it runs, its worker renews a lease,
-which expires soon: a response without an end and without a lease has failed, because its worker died.
+another worker, and its events if a client of another worker follows it (`shared_events.py`). While it runs, its worker
+renews a lease, which expires soon: a response without an end and without a lease has failed, because its worker died.
 
 A response goes on even if nobody reads it, so what it holds is limited: the bytes of its events, the bytes of all
 responses of the worker, and the number of responses of a key.
