@@ -92,7 +92,9 @@ def test_a_compaction_of_the_provider_is_not_read() -> None:
     assert read_compaction({"type": "reasoning", "encrypted_content": PREFIX}) is None
 
 
-@pytest.mark.parametrize("content", [f"{PREFIX}!", f"{PREFIX}_w==", f"{PREFIX}e30=", "dragoman-summary-9.aGk=", "dragoman-summary-"])
+@pytest.mark.parametrize(
+    "content", [f"{PREFIX}!", f"{PREFIX}_w==", f"{PREFIX}e30=", "dragoman-summary-9.aGk=", "dragoman-summary-"]
+)
 def test_an_own_item_that_cannot_be_read_is_refused(content: str) -> None:
     with pytest.raises(InvalidRequest, match=r"input\[1\] is not as this gateway wrote it; compact"):
         decode([ASK, {"type": "compaction", "encrypted_content": content}, ASK])
