@@ -496,11 +496,18 @@ def test_a_new_model_binds_its_thinking_to_the_conversation() -> None:
     Agent(simulator.model(reasoning="high"), tools=[tide], system="Be brief.").run("How high is the tide?")
     assert not simulator.refusals
     body = msgspec.json.decode(simulator.bodies[1])
+    binding = body["thinking"].pop("block_binding")
+    assert send(simulator, "/v1/messages", body) == 200
     body["messages"][0]["content"] = "How low is the tide?"
     assert send(simulator, "/v1/messages", body) == 400
     assert str(simulator.refusals[0]).startswith("binding to the conversation (reported): messages.1.content.0")
-    body["thinking"]["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
-    assert send(simulator, "/v1/messages", body) == 200
+    body["thinking"]["block_binding"] = binding
+    assert send(simulator, "/v1/messages", body) == 400
+    assert "block_binding: Extra inputs are not permitted" in str(simulator.refusals[1])
+    assert simulator.losses == []
+    beta = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
+    assert send(simulator, "/v1/messages", body, **HEADERS, **beta) == 200
+    assert len(simulator.losses) == 1
 
 
 def test_manual_thinking_has_its_own_rules() -> None:

@@ -146,6 +146,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """Thinking can be turned off with a budget of 0."""
     hidden_thinking: bool = False
     """The text of thinking comes only if the request asks for it."""
+    bound_thinking: bool = False
+    """Thinking is bound to the conversation before it, and the model always thinks."""
     api_version: str | None = None
     """The version header of the API; None is the wire's own."""
     system_turns: bool = False

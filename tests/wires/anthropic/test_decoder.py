@@ -296,6 +296,18 @@ class TestStream:
             "usage": {"server_tool_use": {"web_search_requests": 1}},
         }
 
+    def test_thinking_that_the_provider_left_out_is_a_notice(self) -> None:
+        place, reason = "messages.1.content.0", "prefix_binding_mismatch"
+        dropped = {"type": "thinking_dropped", "path": place, "reason": reason}
+        allowed = {**dropped, "type": "thinking_mismatch_allowed"}
+        response = decoded(
+            content=[{"type": "text", "text": "Yes."}],
+            stop_reason="end_turn",
+            input_transformations=[dropped, {**dropped, "path": "messages.3.content.0"}, allowed],
+        )
+        why = f"the provider left out earlier thinking: {reason}"
+        assert response.notices == (Notice(kind="dropped", what="thinking", why=why),)
+
     def test_the_input_of_a_server_tool_that_was_cut_off_is_told(self) -> None:
         response = played("cut_server_tool")
         why = 'cut off: {"query": "ti'

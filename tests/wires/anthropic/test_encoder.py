@@ -12,7 +12,7 @@ from dragoman.errors import (
 )
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
-from dragoman.targets.target import Capabilities, Quirks, Target
+from dragoman.targets.target import Capabilities, Hosting, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -573,6 +573,24 @@ class TestReasoning:
         sent = body(at(reasoning="adaptive"), reasoning="max")
         assert sent["thinking"] == {"type": "adaptive"}
         assert sent["output_config"] == {"effort": "max"}
+
+    def test_thinking_that_is_bound_to_the_conversation_may_be_left_out(self) -> None:
+        where = at(reasoning="adaptive", bound_thinking=True)
+        binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        sent = http(where, reasoning="max", extra={"anthropic": {"betas": ["context-1m-2025-08-07"]}})
+        assert json.loads(sent.body)["thinking"] == {"type": "adaptive", **binding}
+        beta = "thinking-binding-controls-2026-08-01"
+        assert sent.headers["anthropic-beta"] == f"context-1m-2025-08-07,{beta}"
+        assert option("thinking", where, tools=(TIDE,)) == {"type": "adaptive", **binding}
+        assert http(where, tools=(TIDE,)).headers["anthropic-beta"] == beta
+
+    def test_a_single_question_a_cloud_and_own_fields_get_no_beta_feature(self) -> None:
+        where = at(reasoning="adaptive", bound_thinking=True)
+        own = {"anthropic": {"thinking": {"type": "adaptive"}}}
+        cloud = replace(where, hosting=Hosting())
+        for sent in (http(where), http(where, extra=own, tools=(TIDE,)), http(cloud, reasoning="max")):
+            assert "anthropic-beta" not in sent.headers
+            assert b"block_binding" not in sent.body
 
     def test_minimal_effort_is_low(self) -> None:
         where = at(reasoning="adaptive")

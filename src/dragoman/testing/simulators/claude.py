@@ -21,7 +21,7 @@ from dragoman.testing.simulators.base import (
     text_of,
 )
 from dragoman.testing.simulators.schemas import ANTHROPIC, schema_problems
-from dragoman.testing.simulators.seals import digest
+from dragoman.testing.simulators.seals import Seals, digest
 from dragoman.types import JsonObject, Part, Thinking, is_list, is_object
 from dragoman.types.data_urls import decode_base64
 from dragoman.wires.common.json import objects
@@ -44,6 +44,7 @@ _SAMPLING = rf"{_OLD}|claude-[a-z]+-4-6"
 _ONE_OF_SAMPLING = r"claude-(opus-4-1|[a-z]+-4-[5-9])"
 _BOUND = r"claude-((fable|mythos)-5-[12]|opus-5-5)"
 """Models that bind a thinking block to the conversation before it."""
+_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _THINKS_ALWAYS = r"claude-(fable|mythos|opus-5-5)"
 _THINKS_BY_DEFAULT = r"claude-[a-z]+-5"
 _NO_FORCED_CALL = r"claude-(opus-5-5|fable-5-[12]|mythos-5-1|mythos-preview)"
@@ -78,7 +79,7 @@ class ClaudeSimulator(Simulator):
     def sign(self, parts: list[Part], call: ProviderCall, /) -> tuple[list[Part], frozenset[str]]:
         thinking = member(call.body, "thinking")
         omits = thinking.get("display", "omitted" if _is(call.model, _OMITS_TEXT) else "") == "omitted"
-        prefix = _prefix(call, len(objects(call.body.get("messages"))))
+        prefix = _prefix(call.model, call.body, len(objects(call.body.get("messages"))))
         signed: list[Part] = []
         marks: list[str] = []
         for part in parts:
@@ -93,9 +94,11 @@ class ClaudeSimulator(Simulator):
         return signed, frozenset(marks)
 
     def steps(self, body: JsonObject, /) -> Iterator[HistoryStep]:
+        dropped = {mark for _, _, mark in _mismatches(text_of(body.get("model")), body, self.seals)}
         for message in objects(body.get("messages")):
             if message.get("role") == "assistant":
-                yield _step(message)
+                step = _step(message)
+                yield step._replace(reasoning=step.reasoning - dropped)
 
     def check_count(self, body: JsonObject, /) -> Iterator[Violation]:
         for name in sorted(body.keys() - _COUNTED):
@@ -141,15 +144,24 @@ def _thinks(block: JsonObject) -> bool:
     return block.get("type") in _THINKING
 
 
-def _prefix(call: ProviderCall, count: int) -> str:
+def _prefix(model: str, body: JsonObject, count: int) -> str:
     """What binds a block to the conversation before it; "" if the model does not bind its blocks to that."""
-    if not _is(call.model, _BOUND):
+    if not _is(model, _BOUND):
         return ""
     messages = [
-        [message.get("role"), _without_marks(_blocks(message))]
-        for message in objects(call.body.get("messages"))[:count]
+        [message.get("role"), _without_marks(_blocks(message))] for message in objects(body.get("messages"))[:count]
     ]
-    return digest([_without_marks(call.body.get("system")), _without_marks(call.body.get("tools")), messages])
+    return digest([_without_marks(body.get("system")), _without_marks(body.get("tools")), messages])
+
+
+def _mismatches(model: str, body: JsonObject, seals: Seals) -> Iterator[tuple[int, int, str]]:
+    """Blocks that are bound to another conversation: their places, and their signatures."""
+    for i, message in enumerate(objects(body.get("messages"))):
+        for j, block in enumerate(_blocks(message)):
+            mark = text_of(block.get("signature"))
+            seal = seals.open(mark) if block.get("type") == "thinking" else None
+            if seal is not None and seal.get("prefix") and seal["prefix"] != _prefix(model, body, i):
+                yield i, j, mark
 
 
 def _without_marks(value: object) -> object:
@@ -342,19 +354,18 @@ def _binding(call: ProviderCall) -> Iterator[Violation]:
     binding = member(member(call.body, "thinking"), "block_binding")
     if binding.get("prefix_mismatch_behavior") == "drop_block":
         return
-    for i, message in enumerate(objects(call.body["messages"])):
-        for j, block in enumerate(_blocks(message)):
-            seal = call.seals.open(text_of(block.get("signature"))) if block.get("type") == "thinking" else None
-            if seal is not None and seal.get("prefix") and seal["prefix"] != _prefix(call, i):
-                yield Violation(
-                    f"messages.{i}.content.{j}: Invalid `signature` in `thinking` block: the block is bound to a "
-                    "different conversation"
-                )
+    for i, j, _ in _mismatches(call.model, call.body, call.seals):
+        yield Violation(
+            f"messages.{i}.content.{j}: Invalid `signature` in `thinking` block: the block is bound to a different "
+            "conversation"
+        )
 
 
 def _thinking_options(call: ProviderCall) -> Iterator[Violation]:
     thinking = member(call.body, "thinking")
     kind, model = thinking.get("type"), call.model
+    if "block_binding" in thinking and _BINDING_BETA not in call.headers.get("anthropic-beta", ""):
+        yield Violation(f"thinking.{kind}.block_binding: Extra inputs are not permitted")
     refused = {"enabled": _NO_ENABLED, "adaptive": _OLD, "disabled": _THINKS_ALWAYS}
     if kind in refused and _is(model, refused[kind]):
         yield Violation(f"thinking.type: `{kind}` is not supported for this model")

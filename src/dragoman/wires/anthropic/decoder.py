@@ -30,7 +30,7 @@ from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
-from dragoman.wires.common.json import decode_frame, decode_json, encode_json
+from dragoman.wires.common.json import decode_frame, decode_json, encode_json, objects
 
 _EVENT = msgspec.json.Decoder(AnthropicEvent, strict=False)
 _ANY = msgspec.json.Decoder()
@@ -125,6 +125,7 @@ class AnthropicDecoder:
         message: JsonObject = event.message if is_object(event.message) else {}
         self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
         self._read_message_fields(message)
+        self._note_dropped_thinking(message)
         for index, block in enumerate(_content(message.get("content"))):
             has_input = block.get("input") is not None
             start: JsonObject = {**block, "input": {}} if has_input else block
@@ -132,6 +133,13 @@ class AnthropicDecoder:
             if has_input:
                 self._input(self._blocks[index], encode_json(block["input"]).decode())
             self._close(index)
+
+    def _note_dropped_thinking(self, message: JsonObject) -> None:
+        entries = objects(message.get("input_transformations"))
+        reasons = {str(entry.get("reason")): None for entry in entries if entry.get("type") == "thinking_dropped"}
+        for reason in reasons:
+            why = f"the provider left out earlier thinking: {reason}"
+            self.out.notices.append(Notice(kind="dropped", what="thinking", why=why))
 
     def _message_delta(self, event: AnthropicEvent) -> None:
         rest = {field: getattr(event, field) for field in EVENT_FIELDS}

@@ -70,6 +70,7 @@ from dragoman.wires.common.options import (
 )
 
 PATH = "/messages"
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _REASONING_KEYS = ("type", "budget_tokens", "effort")
 _MERGED_FIELDS = ("thinking", "output_config", "metadata")
 """Objects whose members come from the request and from `extra`."""
@@ -100,7 +101,8 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     thinking = {**reasoning.thinking, **_object(extra, "thinking")}
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
     betas = extra.pop("betas", [])
-    betas = _encode_betas(_with_mcp_beta(betas, request, target) if request.tools else betas, notes)
+    betas = _with_mcp_beta(betas, request, target) if request.tools else betas
+    betas = _encode_betas(_with_beta(betas, BINDING_BETA) if "block_binding" in reasoning.thinking else betas, notes)
     format = _encode_format(request, target, notes)
     if request.schema is not None and not format:
         system = [*system, Text(text=json_instruction(request.schema))]
@@ -147,7 +149,11 @@ def _with_mcp_beta(betas: object, request: Request, target: Target) -> object:
     """The beta features of a request; MCP servers need one, which clients of this API name themselves."""
     servers = has_hosted(request, McpServer, target)
     is_named = any(COVERED in server.extra for server in servers)
-    return [*(betas if is_list(betas) else [betas]), MCP_BETA] if servers and not is_named else betas
+    return _with_beta(betas, MCP_BETA) if servers and not is_named else betas
+
+
+def _with_beta(betas: object, name: str) -> list[object]:
+    return [*(betas if is_list(betas) else [betas]), name]
 
 
 def _encode_betas(betas: object, notes: NoticeCollector) -> dict[str, str]:
@@ -189,7 +195,8 @@ def _encode_reasoning(
 ) -> _Reasoning:
     reasoning = requested_reasoning(request, target, notes)
     if reasoning is None:
-        return _Reasoning(max_tokens=limit)
+        binding = _block_binding(target) if request.tools else {}
+        return _Reasoning(max_tokens=limit, thinking={"type": "adaptive", **binding} if binding else {})
     if target.quirks.reasoning == "adaptive":
         return _encode_adaptive(reasoning or "none", target, limit, notes)
     requested = to_budget(reasoning)
@@ -214,7 +221,18 @@ def _encode_adaptive(reasoning: Effort | int, target: Target, limit: int, notes:
     if value != effort:
         notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {value!r}")
     thinking = {"type": "adaptive", **({"display": "summarized"} if target.quirks.hidden_thinking else {})}
+    thinking |= _block_binding(target)
     return _Reasoning(max_tokens=limit, thinking=thinking, output_config={"effort": value})
+
+
+def _block_binding(target: Target) -> JsonObject:
+    """Let the provider leave out thinking if the conversation before it has changed; otherwise it is a 400 (2026-11).
+
+    Tools come and go in an agent, and clients shorten old results. Clouds may not know the beta feature.
+    """
+    if not target.quirks.bound_thinking or target.hosting is not None:
+        return {}
+    return {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
 
 def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes: NoticeCollector) -> tuple[int, int]:
