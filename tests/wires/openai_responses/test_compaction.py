@@ -10,7 +10,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import Finish, Image, Message, Opaque, Request, Response, Text, Tool, Usage, assistant
 from dragoman.wires.openai_responses.compaction import PROMPT, CompactServer, ResponsesCompaction
-from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, Compaction, read_compaction
+from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, CompactedConversation, read_compaction
 
 SERVER = wires.get("openai_responses").server
 TRIGGER = {"type": "compaction_trigger"}
@@ -116,7 +116,7 @@ def test_the_answer_is_one_item_with_what_the_user_said() -> None:
 
 
 def test_a_second_compaction_has_one_summary() -> None:
-    first = Compaction("Of tides.", [{"type": "message", "role": "user", "content": "How high?"}])
+    first = CompactedConversation("Of tides.", [{"type": "message", "role": "user", "content": "How high?"}])
     request = compact({"model": "m", "input": [{"type": "compaction", "encrypted_content": first.content()}, SAY]})
     answer = Response(id="resp_1", message=assistant("Of more."), finish=Finish(reason="stop"))
     body = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer), request).body)

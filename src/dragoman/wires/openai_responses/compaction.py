@@ -32,7 +32,7 @@ from dragoman.types import (
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import Route
-from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, ITEM, Compaction, read_compaction
+from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, ITEM, CompactedConversation, read_compaction
 from dragoman.wires.openai_responses.messages import encode_user_items
 from dragoman.wires.openai_responses.schema import NAME, make_item_id, write_usage
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
@@ -68,7 +68,7 @@ class ResponsesCompaction:
 
     def to_compaction(self, response: Response, /) -> Response:
         """The answer of a target that was asked for a summary, as a compaction item."""
-        content = Compaction(response.text.strip()).content()
+        content = CompactedConversation(response.text.strip()).content()
         data = {"type": ITEM, "id": make_item_id("cmp", response.id, 0), "encrypted_content": content}
         message = Message(role="assistant", parts=(Opaque(wire=NAME, data=data),))
         return replace(response, message=message, finish=Finish(reason="stop"))

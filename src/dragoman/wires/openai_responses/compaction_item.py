@@ -11,11 +11,11 @@ ITEM = "compaction"
 OWN = "dragoman-summary-"
 """How the content of our items of all versions begins."""
 PREFIX = f"{OWN}2."
-"""How the content of our items begins; the rest is a `Compaction` in base64."""
+"""How the content of our items begins; the rest is a `CompactedConversation` in base64."""
 INTRODUCTION = "Summary of the conversation so far:"
 
 
-class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CompactedConversation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an item of ours holds."""
 
     summary: str
@@ -33,7 +33,7 @@ class Compaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return PREFIX + encode_base64(encode_json(self))
 
 
-_decode = msgspec.json.Decoder(Compaction).decode
+_decode = msgspec.json.Decoder(CompactedConversation).decode
 
 
 def is_own(item: JsonObject) -> bool:
@@ -46,10 +46,11 @@ def is_own(item: JsonObject) -> bool:
     return item.get("type") == ITEM and isinstance(content, str) and content.startswith(OWN)
 
 
-def read_compaction(item: JsonObject) -> Compaction | None:
+def read_compaction(item: JsonObject) -> CompactedConversation | None:
     """What a compaction item of ours holds; None for any other item, and if we cannot read it.
 
-    >>> read_compaction({"type": "compaction", "encrypted_content": Compaction("Of tides.").content()}).text[-9:]
+    >>> content = CompactedConversation("Of tides.").content()
+    >>> read_compaction({"type": "compaction", "encrypted_content": content}).summary
     'Of tides.'
     """
     content = str(item.get("encrypted_content"))
