@@ -147,7 +147,7 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     hidden_thinking: bool = False
     """The text of thinking comes only if the request asks for it."""
     bound_thinking: bool = False
-    """Thinking is bound to the conversation before it, and the model always thinks."""
+    """Thinking is bound to the conversation before it. Such models think if the request does not say otherwise."""
     api_version: str | None = None
     """The version header of the API; None is the wire's own."""
     system_turns: bool = False

@@ -13,6 +13,9 @@ from dragoman.gateway.reasoning.tag import is_tag
 from dragoman.gateway.runtime import Runtime
 from dragoman.testing import ClaudeSimulator, assert_prefix_stable
 from dragoman.types import Message, Request, Text, Thinking, ToolCall, is_list, is_object
+from tests.gateway.test_codex import app_before
+from tests.gateway.test_long_conversations import MODELS as PROVIDER_MODELS
+from tests.gateway.test_long_conversations import SIMULATORS
 from tests.support.gateway.agent_clients import CLIENTS, AgentClient
 from tests.support.gateway.dialects import Seen, look
 
@@ -20,7 +23,6 @@ MODELS = ("claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-4-5")
 TURNS = 6
 CHANGES = [
     *((client, change) for client in ("responses", "chat", "google") for change in ("dragomanAAAA", "{}", "dragoman")),
-    # For clients of Chat Completions, the store has the state of an answer without a tag.
     *((client, change) for client in ("responses", "google") for change in ("", "bm90IG91cnM=")),
 ]
 each_model = pytest.mark.parametrize("model", MODELS)
@@ -78,6 +80,8 @@ def test_a_changed_tag_in_a_loop_is_no_error(client: str, model: str, change: st
         await step(app, agent)
         agent.history = change_tags(agent.history, change)
         start = len(simulator.bodies)
+        await app.close()
+        app = gateway(simulator)  # it does not have the state of an answer without a tag
         seen = await step(app, agent)
         assert any("its tag or text was changed" in notice for notice in seen.notices)
         assert any("calls of an earlier answer" in notice for notice in seen.notices)
@@ -108,6 +112,48 @@ def test_a_loop_goes_on_without_the_state_of_another_place(client: str, model: s
             await step(app, agent)
         assert simulator.refusals == []
         assert_prefix_stable(simulator.bodies[1:])
+        await app.close()
+
+    asyncio.run(run())
+
+
+def without_tags(value: Any) -> Any:
+    """A history without any trace of tags and reasoning: fields, blocks and items that have them are deleted."""
+    if is_list(value):
+        return [without_tags(item) for item in value if not is_reasoning(item)]
+    if not is_object(value):
+        return value
+    return {name: without_tags(item) for name, item in value.items() if name not in REASONING_FIELDS}
+
+
+def is_reasoning(value: Any) -> bool:
+    return is_object(value) and (value.get("type") in ("reasoning", "thinking") or value.get("thought") is True)
+
+
+REASONING_FIELDS = ("thoughtSignature", "extra_content", "reasoning_content", "reasoning_details", "reasoning")
+
+
+FOREIGN = [
+    (client, provider)
+    for client in CLIENTS
+    for provider in SIMULATORS
+    if provider != "ollama" and SIMULATORS[provider].WIRE != CLIENTS[client].DIALECT
+]
+
+
+@pytest.mark.parametrize(("client", "provider"), FOREIGN)
+def test_a_tag_that_is_deleted_is_in_the_store(client: str, provider: str) -> None:
+    async def run() -> None:
+        simulator = SIMULATORS[provider](reply=reply, model=PROVIDER_MODELS.get(provider))
+        app = app_before(simulator)
+        agent = CLIENTS[client](simulator.spec, stream=False)
+        agent.say("How high is the tide?")
+        for _ in range(TURNS):
+            await step(app, agent)
+            agent.history = without_tags(agent.history)
+        assert simulator.refusals == []
+        assert simulator.losses == []
+        assert_prefix_stable(simulator.bodies)
         await app.close()
 
     asyncio.run(run())

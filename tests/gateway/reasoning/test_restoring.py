@@ -247,17 +247,17 @@ async def forget(app: App, folder: Path) -> None:
     connection.close()
 
 
-def test_state_without_a_store_is_in_the_tag_up_to_a_limit() -> None:
-    for size, is_kept in ((MAX_INLINE, True), (1024 * 1024, False)):
+def test_state_without_a_store_is_in_the_tag_up_to_a_limit_and_in_memory_beyond_it() -> None:
+    for size, is_in_tag in ((MAX_INLINE, True), (1024 * 1024, False)):
         step = long_step(size)
         app, script = gateway("anthropic")
         script.add(answer(*step), "At six.")
         client = Client(app, "openai_responses", "up_anthropic/m")
         response = client.send()
-        assert any("too long for a tag" in notice for notice in client.notices) is not is_kept
+        assert any("too long for a tag" in notice for notice in client.notices) is not is_in_tag
         client.follow(response)
         client.send()
-        assert thinking_of(script) == ([step[0]] if is_kept else [])
+        assert thinking_of(script) == [step[0]]
 
 
 def test_a_store_that_is_down_costs_only_the_state() -> None:

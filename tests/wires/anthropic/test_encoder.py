@@ -12,7 +12,7 @@ from dragoman.errors import (
 )
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
-from dragoman.targets.target import Capabilities, Hosting, Quirks, Target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -584,11 +584,10 @@ class TestReasoning:
         assert option("thinking", where, tools=(TIDE,)) == {"type": "adaptive", **binding}
         assert http(where, tools=(TIDE,)).headers["anthropic-beta"] == beta
 
-    def test_a_single_question_a_cloud_and_own_fields_get_no_beta_feature(self) -> None:
+    def test_a_single_question_and_own_fields_get_no_beta_feature(self) -> None:
         where = at(reasoning="adaptive", bound_thinking=True)
         own = {"anthropic": {"thinking": {"type": "adaptive"}}}
-        cloud = replace(where, hosting=Hosting())
-        for sent in (http(where), http(where, extra=own, tools=(TIDE,)), http(cloud, reasoning="max")):
+        for sent in (http(where), http(where, extra=own, tools=(TIDE,))):
             assert "anthropic-beta" not in sent.headers
             assert b"block_binding" not in sent.body
 

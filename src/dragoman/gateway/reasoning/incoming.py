@@ -166,10 +166,10 @@ class _Restorer:
         self._place = place
         build = _MessageBuilder()
         self._is_lost = False
-        if step.stored is not None:
-            states = self._readable(step.stored, None)
-            build.add_states(states, in_place=False)
-            build.use_places(states)
+        stored = [] if step.stored is None else self._readable(step.stored, None)
+        if stored:
+            build.add_states(stored, in_place=False)
+            build.use_places(stored)
         for found, contents in zip(step.parts, step.contents, strict=True):
             states = [state for tag, content in contents for state in self._read(tag, content)]
             if found.has_state:
@@ -185,7 +185,7 @@ class _Restorer:
         if self._is_lost and self._target.wire in NEEDS_THINKING:
             self.losses += 1
             return self._without_calls(message) if message.tool_calls else message if parts or message.extra else None
-        message = self.check(message)
+        message = message if stored else self.check(message)
         return message if message.parts or message.extra else None
 
     def check(self, message: Message) -> Message:

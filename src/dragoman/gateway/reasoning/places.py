@@ -3,9 +3,9 @@
 A dialect that marks thinking (Messages, Converse, Interactions, Responses) has the tag of a thinking part in that
 part; the state of a call or a text is in an empty thinking part next to it. Clients of Google drop thinking and send
 back signatures, so the tag of a call, or of an empty text at the end, has the thinking before it, too. Clients of Chat
-Completions keep some of their fields, so the state is in two of them, and in the store for those that keep none. For
-clients of Ollama it is only in the store. The native dialect carries the state of every wire as it is; there, a tag
-only says whose state it is, and where it stood.
+Completions keep some of their fields, so the state is in two of them. The store has it, too, for clients that keep no
+such field; for those of Ollama it is only there. The native dialect carries the state of every wire as it is; there, a
+tag only says whose state it is, and where it stood.
 """
 
 from collections.abc import Callable, Iterable
@@ -210,7 +210,7 @@ PLACEMENTS: dict[str, Callable[[MakeTag], Placement]] = {
     "ollama": lambda _make_tag: InStore(),
 }
 """By dialect."""
-FORGETFUL = frozenset({CHAT, "ollama"})
+FORGETFUL = frozenset({"anthropic", "openai_responses", GOOGLE, CHAT, "ollama"})
 """Dialects whose clients may send back no tag: the store has the state of an answer, too."""
 NEEDS_THINKING = frozenset({"anthropic", "bedrock"})
 """Wires whose models refuse to go on with a tool loop if thinking of it is missing."""

@@ -228,11 +228,9 @@ def _encode_adaptive(reasoning: Effort | int, target: Target, limit: int, notes:
 def _block_binding(target: Target) -> JsonObject:
     """Let the provider leave out thinking if the conversation before it has changed; otherwise it is a 400 (2026-11).
 
-    Tools come and go in an agent, and clients shorten old results. Clouds may not know the beta feature.
+    Tools come and go in an agent, and clients shorten old results.
     """
-    if not target.quirks.bound_thinking or target.hosting is not None:
-        return {}
-    return {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    return {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if target.quirks.bound_thinking else {}
 
 
 def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes: NoticeCollector) -> tuple[int, int]:
