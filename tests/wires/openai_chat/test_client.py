@@ -749,8 +749,8 @@ def test_calls_of_another_model_get_a_blank_reasoning_where_calls_need_one() -> 
     result = tool_results(ToolResult(id="call_a", content="ok"))
     assert messages(assistant(CALL), result, target=target)[0]["reasoning_content"] == " "
     assert ("repaired", "assistant message with calls") in notices(target, messages=(assistant(CALL), result))
-    own = assistant(Thinking(text="", extra={"openai_chat": {"fields": ["reasoning_content"]}}), CALL)
-    assert messages(own, result, target=target)[0]["reasoning_content"] == ""
+    empty = assistant(Thinking(text="", extra={"openai_chat": {"fields": ["reasoning_content"]}}), CALL)
+    assert messages(empty, result, target=target)[0]["reasoning_content"] == " "
     assert "reasoning_content" not in messages(assistant("a"), target=target)[0]
 
 

@@ -52,7 +52,7 @@ class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     texts_before: int = 0
     """How many texts of the answer came before the part."""
     arguments: dict[str, Any] | None = None
-    """The arguments of a call, if the client's form of it does not have all of them."""
+    """The arguments of a call, if the client's form of it does not have all of them, or may have other numbers."""
 
 
 class Origin(msgspec.Struct, array_like=True, frozen=True):
@@ -138,16 +138,21 @@ def text_digest(text: str, /) -> str:
 
 def call_digest(call: ToolCall, /) -> str:
     """A short digest of a call. Clients write 1.0 as 1, and members in another order."""
-    content = msgspec.json.encode([call.name, _plain(call.arguments)], order="deterministic")
+    content = msgspec.json.encode([call.name, plain_numbers(call.arguments)], order="deterministic")
     return blake2b(content, digest_size=8).hexdigest()
 
 
-def _plain(value: object) -> object:
+def plain_numbers(value: object, /) -> object:
+    """A JSON value as clients in JavaScript write it: 1.0 is 1.
+
+    >>> plain_numbers({"depth": [1.0, 1.5]})
+    {'depth': [1, 1.5]}
+    """
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if is_list(value):
-        return [_plain(each) for each in value]
-    return {name: _plain(each) for name, each in value.items()} if is_object(value) else value
+        return [plain_numbers(each) for each in value]
+    return {name: plain_numbers(each) for name, each in value.items()} if is_object(value) else value
 
 
 def nearby(text: str, /, *, start: int = 0) -> TextNearby:

@@ -12,6 +12,7 @@ from hashlib import blake2b
 import msgspec
 
 from dragoman.gateway.reasoning.places import STORED
+from dragoman.gateway.reasoning.state import plain_numbers
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.types import Message, Request, Text, ToolCall, ToolResult
 from dragoman.wires.common.history import system_texts
@@ -35,7 +36,7 @@ class StepKeys:
         if not calls:
             return (self._key.digest("text", self._said_before(index), text),)
         ids = [call.id for call in calls]
-        content = [(call.name, call.arguments) for call in calls]
+        content = _content(calls)
         if all(map(_is_random, calls)):
             name = self._key.digest("ids", ids)
         else:
@@ -48,10 +49,14 @@ class StepKeys:
 
     def _said_before(self, index: int) -> str:
         for message in self._messages[self._read : index]:
-            said = [message.role, _texts(message), [(call.name, call.arguments) for call in message.tool_calls]]
+            said = [message.role, _texts(message), _content(message.tool_calls)]
             self._before.update(msgspec.json.encode(said, order="deterministic"))
         self._read = max(self._read, index)
         return self._before.copy().hexdigest()
+
+
+def _content(calls: Sequence[ToolCall]) -> list[tuple[str, object]]:
+    return [(call.name, plain_numbers(call.arguments)) for call in calls]
 
 
 def _is_random(call: ToolCall) -> bool:

@@ -138,7 +138,7 @@ def _encode_assistant(turn: Message, target: Target, notes: NoticeCollector) -> 
     message = encode_assistant([part for part in parts if part is not None], None)
     if is_object(audio := message.get("audio")):
         message["audio"] = {"id": audio.get("id")}
-    if target.quirks.calls_need_reasoning and "tool_calls" in message and REASONING_FIELDS[0] not in message:
+    if target.quirks.calls_need_reasoning and "tool_calls" in message and not message.get(REASONING_FIELDS[0]):
         # 400 if it is absent; one server refuses an empty text, too (reported, 2026-05).
         notes.add("repaired", "assistant message with calls", "a blank reasoning_content is sent: it must have one")
         message[REASONING_FIELDS[0]] = NO_REASONING
