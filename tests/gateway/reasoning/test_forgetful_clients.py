@@ -194,7 +194,7 @@ def test_only_an_id_that_is_random_is_a_name_alone(id: str, is_unique: bool) -> 
     assert (one == other) is is_unique
 
 
-def test_the_order_of_arguments_does_not_matter() -> None:
+def test_the_order_of_arguments_and_the_form_of_numbers_do_not_matter() -> None:
     request = Request(messages=(user("hi"),))
-    calls = [ToolCall(id="call_1", name="tide", arguments=each) for each in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+    calls = [ToolCall(id="call_1", name="tide", arguments=each) for each in ({"a": 1.0, "b": 2}, {"b": 2, "a": 1})]
     assert names(request, calls[0], dialect="ollama") == names(request, calls[1], dialect="ollama")

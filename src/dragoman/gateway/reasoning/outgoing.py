@@ -6,7 +6,6 @@ their own, so all later indexes move.
 
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
@@ -18,7 +17,6 @@ from dragoman.gateway.reasoning.state import (
     PartState,
     call_digest,
     encode_state,
-    plain_numbers,
     state_of,
 )
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
@@ -158,9 +156,7 @@ class AnswerTagger:
             returned = self._returned_call(part)
             self.calls.append(returned)
             if state is not None:
-                # In Python 1 == 1.0, but not for a provider that signs its calls.
-                sent = msgspec.json.encode(plain_numbers(returned.arguments))
-                arguments = None if sent == msgspec.json.encode(part.arguments) else part.arguments
+                arguments = None if returned.arguments == part.arguments else part.arguments
                 state = replace(state, text=call_digest(returned), arguments=arguments)
         if isinstance(part, Text):
             self._texts += 1

@@ -52,7 +52,7 @@ class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
     texts_before: int = 0
     """How many texts of the answer came before the part."""
     arguments: dict[str, Any] | None = None
-    """The arguments of a call, if the client's form of it does not have all of them, or may have other numbers."""
+    """The arguments of a call, if the client's form of it does not have all of them."""
 
 
 class Origin(msgspec.Struct, array_like=True, frozen=True):

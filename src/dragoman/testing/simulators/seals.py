@@ -6,7 +6,7 @@ import hmac
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.types import JsonObject
+from dragoman.types import JsonObject, is_list, is_object
 from dragoman.types.data_urls import decode_base64, encode_base64
 
 
@@ -45,5 +45,17 @@ class Seals:
 
 
 def digest(value: object, /) -> str:
-    """A short hash of a JSON value; the order of members does not matter."""
-    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()[:24]
+    """A short hash of a JSON value. The order of members does not matter, and 1.0 is 1, as JavaScript writes it.
+
+    >>> digest({"a": 1, "b": [2.0]}) == digest({"b": [2], "a": 1})
+    True
+    """
+    return hashlib.sha256(msgspec.json.encode(_plain(value), order="sorted")).hexdigest()[:24]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if is_list(value):
+        return [_plain(item) for item in value]
+    return {name: _plain(item) for name, item in value.items()} if is_object(value) else value
