@@ -459,7 +459,18 @@ class RequestContext:
 
     async def tag_response(self, response: Response, /) -> tuple[Response, tuple[Notice, ...]]:
         """The response with the reasoning state of its target, for clients of another dialect."""
-        if not self.is_crossing(response.target) or not any(map(part_has_state, response.message.parts)):
+        if not self.is_crossing(response.target):
+            return response, ()
+        tagged, notices = await self._tagged(response)
+        others = list(response.other_choices)
+        for i, choice in enumerate(others):
+            answer, more = await self._tagged(replace(response, message=choice.message, other_choices=()))
+            others[i] = replace(choice, message=answer.message)
+            notices += more
+        return replace(tagged, other_choices=tuple(others)) if others else tagged, notices
+
+    async def _tagged(self, response: Response) -> tuple[Response, tuple[Notice, ...]]:
+        if not any(map(part_has_state, response.message.parts)):
             return response, ()
         tagger = await self.tagger(response.target)
         if tagger is None:

@@ -1,9 +1,11 @@
-"""A client sends the same history twice at once, and goes on with both answers: neither gets the reasoning of the other."""
+"""One history with several answers, by requests at the same time or by `n`: each goes on with its own reasoning."""
 
 import asyncio
 import copy
+import json
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.testing import assert_prefix_stable
 from dragoman.types import Message, Request, Text, Thinking, ToolCall
@@ -57,3 +59,31 @@ def test_two_branches_keep_their_own_reasoning(client: str, provider: str) -> No
         thoughts = b"Thought 2." if marker == b"Brest 1" else b"Thought 1."
         assert not any(thoughts in body for body in branch)
         assert_prefix_stable(branch)
+
+
+@pytest.mark.parametrize("provider", ["claude", "bound-claude", "gpt", "deepseek"])
+def test_a_client_goes_on_with_any_of_several_answers(provider: str) -> None:
+    def reply(_request: Request) -> Message:
+        number = len(simulator.requests)
+        call = ToolCall(id="x", name="tide", arguments={"port": f"Brest {number}"})
+        return Message(role="assistant", parts=(Thinking(text=f"Thought {number}."), call))
+
+    simulator = SIMULATORS[provider](reply=reply, model=MODELS.get(provider))
+
+    async def run() -> None:
+        app = app_before(simulator)
+        agent = CLIENTS["chat"](simulator.spec, stream=False)
+        agent.say("How high is the tide?")
+        for turn in range(TURNS):
+            http = agent.request()
+            body = json.dumps({**json.loads(http.body), "n": 2}).encode()
+            seen = await look(app, replace(http, body=body))
+            assert seen.status == 200, seen.body
+            choices = json.loads(seen.body)["choices"]
+            calls = agent.read(json.dumps({"choices": [choices[turn % 2]]}).encode())
+            agent.give_results([(call, "4.2 m", False) for call in calls])
+        await app.close()
+
+    asyncio.run(run())
+    assert (simulator.refusals, simulator.losses) == ([], [])
+    assert b"You called" not in simulator.bodies[-1]
