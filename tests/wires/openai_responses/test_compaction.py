@@ -9,6 +9,7 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import Finish, Image, Message, Opaque, Request, Response, Text, Tool, Usage, assistant
+from dragoman.types.data_urls import encode_base64
 from dragoman.wires.openai_responses.compaction import PROMPT, CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, CompactedConversation, read_compaction
 
@@ -92,9 +93,17 @@ def test_a_compaction_of_the_provider_is_not_read() -> None:
     assert read_compaction({"type": "reasoning", "encrypted_content": PREFIX}) is None
 
 
-@pytest.mark.parametrize(
-    "content", [f"{PREFIX}!", f"{PREFIX}_w==", f"{PREFIX}e30=", "dragoman-summary-9.aGk=", "dragoman-summary-"]
-)
+NOT_OURS = (b"\xff", b"{}", b'{"summary":"\xff"}', b'{"summary":"a","user":[7]}')
+DEEP = b'{"summary":"a","user":[{"a":' + b"[" * 9000 + b"]" * 9000 + b"}]}"
+UNREADABLE = [
+    "dragoman-summary-",
+    "dragoman-summary-9.aGk=",
+    f"{PREFIX}!",
+    *(PREFIX + encode_base64(data) for data in (*NOT_OURS, DEEP)),
+]
+
+
+@pytest.mark.parametrize("content", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_an_own_item_that_cannot_be_read_is_refused(content: str) -> None:
     with pytest.raises(InvalidRequest, match=r"input\[1\] is not as this gateway wrote it; compact"):
         decode([ASK, {"type": "compaction", "encrypted_content": content}, ASK])

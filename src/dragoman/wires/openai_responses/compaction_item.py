@@ -5,7 +5,7 @@ import msgspec
 from dragoman.errors import InvalidRequest
 from dragoman.types import JsonObject
 from dragoman.types.data_urls import decode_base64, encode_base64
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import DECODE_ERRORS, encode_json
 
 ITEM = "compaction"
 OWN = "dragoman-summary-"
@@ -58,5 +58,5 @@ def read_compaction(item: JsonObject) -> CompactedConversation | None:
         return None
     try:
         return _decode(decode_base64(content[len(PREFIX) :]))
-    except (InvalidRequest, msgspec.DecodeError):
+    except (InvalidRequest, *DECODE_ERRORS):
         return None
