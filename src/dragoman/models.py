@@ -32,7 +32,7 @@ from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.config import unknown_name
 from dragoman.targets.connection import check_headers
-from dragoman.targets.option_hints import option_hint
+from dragoman.targets.option_hints import option_hint, refuse_stream
 from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import definitions
@@ -126,12 +126,6 @@ def _as_timeouts(timeout: Any, default: Timeouts) -> Timeouts:
         return timeout
     with naming("timeout"):
         return msgspec.structs.replace(default, total=timeout)
-
-
-def refuse_stream(options: Mapping[str, Any], /) -> None:
-    """Raise InvalidRequest for the option `stream` of other SDKs."""
-    if "stream" in options:
-        raise InvalidRequest(option_hint("stream") or "", param="stream")
 
 
 def prompt_required(function: F) -> F:

@@ -21,7 +21,7 @@ from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import notify, short_traceback
 from dragoman.io.stopper import Stopper
-from dragoman.models import Model, Prompt, refuse_stream
+from dragoman.models import Model, Prompt
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import (
     AsyncClosableStream,
@@ -32,7 +32,7 @@ from dragoman.streaming import (
     ToolCallDelta,
 )
 from dragoman.targets.dsn import did_you_mean
-from dragoman.targets.option_hints import OPTION_HINTS
+from dragoman.targets.option_hints import OPTION_HINTS, refuse_stream
 from dragoman.tools.decorator import (
     NAME,
     Context,

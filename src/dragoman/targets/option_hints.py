@@ -1,5 +1,9 @@
 """What to write instead of an option that another library has: its name there, and ours."""
 
+from collections.abc import Container
+
+from dragoman.errors import InvalidRequest
+
 OPTION_HINTS = {
     # OpenAI
     "extra_body": "extra={'openai': {…}}, with the name of the provider or the wire",
@@ -57,3 +61,12 @@ def option_hint(name: str, /) -> str | None:
     if name == "stream":
         return "stream is not an option; call stream() or astream() for a stream, stream_extract() for a typed one"
     return f"unknown option {name!r}; write {OPTION_HINTS[name]}" if name in OPTION_HINTS else None
+
+
+def refuse_stream(options: Container[str], /) -> None:
+    """Raise InvalidRequest for the option `stream` of other SDKs.
+
+    >>> refuse_stream({"temperature": 0.2})
+    """
+    if "stream" in options:
+        raise InvalidRequest(option_hint("stream") or "", param="stream")
