@@ -329,7 +329,7 @@ def test_a_refusal_inside_of_a_200_is_typed(verb: str, arguments: tuple[str, ...
 def test_what_is_neither_an_answer_nor_a_refusal_is_malformed() -> None:
     with FaultyServer(RawResponse(body=b"{}")) as server, pytest.raises(Malformed, match="has no list of models"):
         server.model(retries=0).list_models()
-    for body in (b"<html>", b'{"data": "\xff"}', b"[" * 3000):
+    for body in (b"<html>", b'{"data": "\xff"}', b"[" * 1_000_000):
         with FaultyServer(RawResponse(body=body)) as server, pytest.raises(Malformed):
             server.model(retries=0).list_models()
 
