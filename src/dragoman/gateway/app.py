@@ -59,7 +59,6 @@ from dragoman.gateway.stream import TICKS, ResponseStream, complete
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Response
-from dragoman.types.base import unchecked
 from dragoman.wires.base import BackgroundHooks, SocketHooks, Wire, unsupported_parts
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
@@ -198,7 +197,7 @@ class App:
                 if read is not None:
                     if has_body(context.http):
                         context.place = await context.runtime.accounting.quotas.enter(context.key)
-                    context.http = unchecked(context.http, body=await read(body_bytes))
+                    context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
                     context.http = await decompress(context.http, limits.max_body, body_bytes)
                 return await endpoint.handle(context)

@@ -332,17 +332,17 @@ class RequestContext:
         compaction = None if wire.compaction is None else self._compaction(wire.compaction)
         if compaction is not None:
             request = compaction.summary_request(request)
-        adapt = None if self._tags is None else self._tags.for_target
         # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
         options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
-
-        def call(request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
-            self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
-            return self._chain.start(targets)
-
-        make = call if request.n is None else partial(several_answers, call)
+        make = self._call if request.n is None else partial(several_answers, self._call)
         plan = make(request, _without_stored_prompts(request, self.choice.targets), options)
         return plan if compaction is None else compacted(plan, compaction)
+
+    def _call(self, request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
+        # Not a function inside of `_chain_plan`, whose annotations would be evaluated for each request.
+        adapt = None if self._tags is None else self._tags.for_target
+        self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
+        return self._chain.start(targets)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
         """The place of the request in the response cache, if it uses that."""
@@ -592,7 +592,10 @@ def _client_request_id(http: HttpRequest) -> str | None:
 
 def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
-    if "contents" not in [target.quirks.caching for target in targets] or not has_points(request):
+    for target in targets:
+        if target.quirks.caching == "contents" and has_points(request):
+            break
+    else:
         return targets
     return tuple(
         replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target

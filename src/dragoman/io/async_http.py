@@ -9,13 +9,13 @@ import asyncio
 import math
 import socket
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, cast
 
 from dragoman.errors import DragomanError
 from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
 from dragoman.io.http1 import ResponseParser
-from dragoman.io.pool import Pool, discard_unsent, is_readable
+from dragoman.io.pool import Pool, discard_unsent, watch
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -30,7 +30,8 @@ class AsyncConnection(asyncio.Protocol):
     """One connection. `connect` it first; `is_new` says that no request has been answered on it yet."""
 
     __slots__ = ("_drain", "_ends", "_error", "_is_lost", "_is_paused", "_loop", "_pool", "_timer", "_transport",
-                 "_waiter", "idle_since", "is_aborted", "is_connected", "is_new", "parser", "place")  # fmt: skip
+                 "_waiter", "_watch", "idle_since", "is_aborted", "is_connected", "is_new", "parser",
+                 "place")  # fmt: skip
 
     def __init__(self, place: Place, pool: "Pool[AsyncConnection]", loop: asyncio.AbstractEventLoop) -> None:
         self.place = place
@@ -51,6 +52,7 @@ class AsyncConnection(asyncio.Protocol):
         self._is_lost = False
         self._is_paused = False
         self._drain: asyncio.TimerHandle | None = None
+        self._watch: Callable[[], object] | None = None
 
     def __enter__(self) -> None:
         """Whatever is raised in this block closes the connection."""
@@ -102,7 +104,7 @@ class AsyncConnection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether it is open, and nothing came since the last response."""
-        return not self._is_lost and self.parser.keeps_alive and self._is_open
+        return not self._is_lost and self.parser.keeps_alive and not self._is_closed_by_server()
 
     def send(self, data: bytes, /) -> None:
         """Send a request."""
@@ -173,15 +175,17 @@ class AsyncConnection(asyncio.Protocol):
         self.is_aborted = True
         self.close()
 
-    @property
-    def _is_open(self) -> bool:
+    def _is_closed_by_server(self) -> bool:
         # The event loop may not have run since the server closed the connection, so the socket itself is checked.
         transport = self._transport
-        return (
-            transport is not None
-            and not transport.is_closing()
-            and not is_readable(cast("socket.socket", transport.get_extra_info("socket")))
-        )
+        if transport is None or transport.is_closing():
+            return True
+        try:
+            if self._watch is None:
+                self._watch = watch(transport.get_extra_info("socket"))
+            return bool(self._watch())
+        except (OSError, ValueError):
+            return True
 
     def _drained(self) -> None:
         self.parser.take()

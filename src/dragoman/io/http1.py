@@ -214,9 +214,8 @@ class ResponseParser:
         """A header; several of one name are joined, as RFC 9110 allows. Trailers are ignored."""
         if self.has_head:
             return
-        key, text = _NAMES.get(name) or _learn_name(name), value.decode("latin-1")
-        known = self.headers.get(key)
-        self.headers[key] = text if known is None else f"{known}, {text}"
+        key, text, headers = _NAMES.get(name) or _learn_name(name), value.decode("latin-1"), self.headers
+        headers[key] = text if key not in headers else f"{headers[key]}, {text}"
 
     def on_headers_complete(self) -> None:
         """The end of a head: of the response, or of one like `100 Continue` that comes before it."""

@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from msgspec.structs import replace
+
 from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import ConnectFailed, ConnectTimeout, DragomanError, ReadTimeout, Reset
 from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
@@ -33,6 +35,7 @@ DRAIN_SECONDS = 0.02
 MAX_PLACES = 256
 _FAULTS = (OSError, ValueError, DragomanError)
 """What a connection raises. TimeoutError and SSLError are OSErrors; a host name that TLS refuses is a ValueError."""
+_RESPONSE = HttpResponse()
 _OF_PARENT: list[object] = []
 """The async connections of the process that this one was forked from. To free them would disturb its event loops."""
 
@@ -337,7 +340,7 @@ def _head(parser: ResponseParser) -> Head:
 
 def _response(parser: ResponseParser) -> HttpResponse:
     headers = parser.headers if parser.status < 400 else with_date(parser.status, parser.headers)
-    return HttpResponse(status=parser.status, headers=headers, body=parser.take())
+    return replace(_RESPONSE, status=parser.status, headers=headers, body=parser.take())
 
 
 def _moment(seconds: float | None) -> float | None:

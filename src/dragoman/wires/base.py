@@ -17,7 +17,7 @@ A folder `wires/<name>/` holds one wire: `encoder` and `decoder` are its client 
 server half, `messages` and `parts` convert messages for both, `schema` has the types of the protocol's JSON.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -352,14 +352,15 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request without messages only asks the server to load the model."""
 
 
-def unsupported_parts(wire: Wire, parts: Iterable[Part], others: Iterable[Choice] = (), /) -> tuple[Notice, ...]:
+def unsupported_parts(wire: Wire, parts: Sequence[Part], others: Sequence[Choice] = (), /) -> tuple[Notice, ...]:
     """Notices for the parts of a response, and of its other choices, that a protocol cannot express.
 
     >>> from dragoman import wires
     >>> unsupported_parts(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
     'response part (opaque)'
     """
-    parts = (*parts, *(part for choice in others for part in choice.message.parts))
+    if others:
+        parts = (*parts, *(part for choice in others for part in choice.message.parts))
     if len(parts) == 1 and type(parts[0]) is Text and not (parts[0].citations or parts[0].extra):
         return ()  # every protocol can express a text
     unsupported = [part for part in parts if not wire.server.supports_part(part)]

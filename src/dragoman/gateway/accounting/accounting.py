@@ -445,5 +445,7 @@ def _end_user(request: Request) -> str | None:
     """Who asks through the client: the field `user`, or `safety_identifier`, with which OpenAI replaces it (2025)."""
     if request.user is not None:
         return request.user
+    if not request.extra:
+        return None
     names = (wire_extra(request.extra, wire).get("safety_identifier") for wire in request.extra)
     return next((name for name in names if isinstance(name, str) and name), None)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -83,17 +83,16 @@ class AccessLog:
         if self._write is None:
             self._buffer.add(row)
         else:
-            self._write(request_line(row))
+            self._write(request_lines([row]))
 
     def flush(self) -> None:
         """Write the collected lines."""
         self._buffer.flush()
 
 
-def request_line(row: UsageRow, /) -> str:
-    """The line of a request that has ended."""
+def _line(row: UsageRow) -> LogLine:
     level = "info" if row.outcome == "served" else "warning"
-    line = LogLine(
+    return LogLine(
         _timestamp(row.started_at + (row.duration or 0.0)),
         level,
         "request",
@@ -113,10 +112,14 @@ def request_line(row: UsageRow, /) -> str:
         row.estimated,
         row.losses,
     )
-    return f"{_encode(line).decode()}\n"
 
 
-_encode = msgspec.json.Encoder().encode
+def request_lines(rows: Iterable[UsageRow], /) -> str:
+    """The lines of requests that have ended."""
+    return _ENCODER.encode_lines([_line(row) for row in rows]).decode()
+
+
+_ENCODER = msgspec.json.Encoder()
 
 
 def _timestamp(time: float) -> str:
@@ -152,7 +155,7 @@ class LogBuffer:
         """Write the collected lines."""
         rows, self._rows = self._rows, []
         if rows:
-            self._write("".join(map(request_line, rows)))
+            self._write(request_lines(rows))
 
 
 def configure_logging(level: int = logging.INFO, /) -> None:

@@ -1,11 +1,13 @@
 """Counters, gauges and histograms, and their text format for Prometheus. The number of label values is bounded.
 
 A request only leaves its row and its attempts. They are counted together when somebody reads the metrics, or when many
-wait: ten sums one after the other, while their code is in the caches of the processor, cost half as much.
+wait: most requests have the same labels, so their sums are added once for all of them.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter as Sums
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from dragoman.engine.health import TargetHealth
@@ -18,8 +20,10 @@ MAX_VALUES = 200
 """Distinct targets, keys or teams; later ones are counted as `other`."""
 MAX_VALUE = 200
 OTHER = "other"
+_LABELS = attrgetter("dialect", "target", "outcome", "status", "key", "team", "stream", "cache")
+_TOKENS = {kind: attrgetter(kind) for kind in ("input", "output", "cache_read")}
 MAX_WAITING = 128
-"""Rows and attempts that are counted at once: this takes a fraction of a millisecond."""
+"""Rows that are counted at once: this takes a fraction of a millisecond."""
 Lines: TypeAlias = dict[str, list[str]]
 """The lines of a worker by metric, without the name of the metric."""
 MetricLabel: TypeAlias = Literal["key", "team"]
@@ -81,12 +85,19 @@ class Histogram:
 
     def add(self, amount: float, /, *values: str) -> None:
         """Count a value."""
+        self.add_all((amount,), *values)
+
+    def add_all(self, amounts: Sequence[float], /, *values: str) -> None:
+        """Count some values."""
+        if not amounts:
+            return
         series = self._values.get(values)
         if series is None:
             series = self._values[values] = [0] * (len(self._bounds) + 1), [0.0]
         counts, sums = series
-        counts[bisect_left(self._bounds, amount)] += 1
-        sums[0] += amount
+        for amount in amounts:
+            counts[bisect_left(self._bounds, amount)] += 1
+        sums[0] += sum(amounts)
 
     def lines(self) -> Iterator[str]:
         """The lines in Prometheus format, without the name."""
@@ -129,11 +140,13 @@ class Metrics:
         self._cooldown = Gauge(
             "dragoman_target_cooldown", "Whether a target is on cooldown, disabled or on trial.", ("target",)
         )
-        self._waiting: list[tuple[UsageRow, bool] | Attempt] = []
-        """Requests that ended, and attempts, which are not counted yet."""
+        self._waiting: list[UsageRow] = []
+        """Requests that ended and are not counted yet. Most have the same labels, which are looked up once for all."""
+        self._waiting_attempts: list[Attempt] = []
         self._targets: dict[str, str] = {}
         self._owners: dict[MetricLabel, dict[str, str]] = {}
-        self._in_flight.set(0)
+        self.in_flight = 0
+        """Requests in flight."""
         self.families: tuple[Counter | Histogram, ...] = (
             self._requests,
             self._duration,
@@ -149,54 +162,52 @@ class Metrics:
             self._lost,
         )
 
-    @property
-    def in_flight(self) -> int:
-        """Requests in flight."""
-        self._count_waiting()
-        return int(self._in_flight.value())
-
     def request_started(self) -> None:
         """Count a request that starts."""
-        self._in_flight.add(1)
+        self.in_flight += 1
 
     def record_attempt(self, attempt: Attempt, /) -> None:
         """Count an attempt, also one that was skipped."""
-        self._waiting.append(attempt)
+        self._waiting_attempts.append(attempt)
 
     def request_ended(self, row: UsageRow, /, *, was_started: bool = False) -> None:
         """Count a request that has ended."""
-        self._waiting.append((row, was_started))
+        self.in_flight -= was_started
+        self._waiting.append(row)
         if len(self._waiting) >= MAX_WAITING:
             self._count_waiting()
 
     def _count_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for ended in waiting:
-            if isinstance(ended, Attempt):
-                self._attempts.add(1, self._target(ended.target), ended.outcome)
-            else:
-                self._count(*ended)
+        attempts, self._waiting_attempts = self._waiting_attempts, []
+        for (name, outcome), count in Sums((attempt.target, attempt.outcome) for attempt in attempts).items():
+            self._attempts.add(count, self._target(name), outcome)
+        groups: dict[tuple[object, ...], list[UsageRow]] = {}
+        for row in waiting:
+            groups.setdefault(_LABELS(row), []).append(row)
+        for rows in groups.values():
+            self._count(rows)
 
-    def _count(self, row: UsageRow, was_started: bool) -> None:  # noqa: FBT001 - as it was noted
-        if was_started:
-            self._in_flight.add(-1)
-        target, dialect = self._target(row.target), row.dialect or ""
-        status = "" if row.status is None else str(row.status)
-        owner = tuple(self._owner(label, getattr(row, label)) for label in self._owner_labels)
-        self._requests.add(1, dialect, target, row.outcome, status, *owner)
-        if row.duration is not None:
-            self._duration.add(row.duration, dialect, target)
-        if row.time_to_first_token is not None and row.stream:
-            self._first.add(row.time_to_first_token, target)
-            if row.duration is not None and row.output is not None and row.output > 1:
-                self._per_token.add((row.duration - row.time_to_first_token) / (row.output - 1), target)
-        for kind, count in (("input", row.input), ("output", row.output), ("cache_read", row.cache_read)):
-            if count:
+    def _count(self, rows: list[UsageRow]) -> None:
+        """Count some requests with the same labels."""
+        first = rows[0]
+        target, dialect = self._target(first.target), first.dialect or ""
+        status = "" if first.status is None else str(first.status)
+        owner = tuple(self._owner(label, getattr(first, label)) for label in self._owner_labels)
+        self._requests.add(len(rows), dialect, target, first.outcome, status, *owner)
+        self._duration.add_all([row.duration for row in rows if row.duration is not None], dialect, target)
+        for row in rows if first.stream else ():
+            if row.time_to_first_token is not None:
+                self._first.add(row.time_to_first_token, target)
+                if row.duration is not None and row.output is not None and row.output > 1:
+                    self._per_token.add((row.duration - row.time_to_first_token) / (row.output - 1), target)
+        for kind, get in _TOKENS.items():
+            if count := sum([get(row) or 0 for row in rows]):
                 self._tokens.add(count, target, kind, *owner)
-        if row.cache is not None:
-            self._cache.add(1, row.cache)
-        if row.cost:
-            self._cost.add(row.cost / 1e9, target, *owner)
+        if first.cache is not None:
+            self._cache.add(len(rows), first.cache)
+        if cost := sum([row.cost or 0 for row in rows]):
+            self._cost.add(cost / 1e9, target, *owner)
 
     def text(self, health: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0) -> bytes:
         """All metrics in Prometheus format."""
@@ -208,6 +219,7 @@ class Metrics:
         self._cooldown.clear()
         for target, state in health.items():
             self._cooldown.set(int(not state.is_healthy), self._target(target))
+        self._in_flight.set(self.in_flight)
         self._pending.set(pending)
         self._lost.set(lost)
         return {family.name: list(family.lines()) for family in self.families}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 import httptools
+from msgspec.structs import replace
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.gateway.errors import BodyTooSlow, Busy, HeadTooLarge
@@ -46,6 +47,7 @@ _STATUS_LINES = {status: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for stat
 _WITHOUT_BODY = (204, 304)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
+_REQUEST = HttpRequest(method="", path="")
 
 
 class ClientTooSlow(ConnectionError):
@@ -208,9 +210,8 @@ class HttpConnection(asyncio.Protocol):
         """A header; several of one name are joined, as RFC 9110 allows."""
         if not self._is_in_head:  # a trailer
             return
-        key, text = header_name(name), value.decode("latin-1")
-        known = self._headers.get(key)
-        self._headers[key] = text if known is None else f"{known}, {text}"
+        key, text, headers = header_name(name), value.decode("latin-1"), self._headers
+        headers[key] = text if key not in headers else f"{headers[key]}, {text}"
 
     def on_headers_complete(self) -> None:
         """The end of a head."""
@@ -218,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._is_in_head = False
         parser, headers = self._parser, self._headers
-        http = HttpRequest(method=parser.get_method().decode(), path=_path(self._url), headers=headers)
+        http = replace(_REQUEST, method=parser.get_method().decode(), path=_path(self._url), headers=headers)
         body = self._incoming = RequestBody(self, headers, self._server.limits)
         exchange = _Exchange(
             http, body, keeps_alive=parser.should_keep_alive(), is_http_1_0=parser.get_http_version() == "1.0"

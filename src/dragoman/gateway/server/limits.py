@@ -103,13 +103,15 @@ async def decode_body(
     http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /, *, is_json: bool = True
 ) -> T:
     """Check the structure of a JSON body and decode it; a large one in a thread, so that other requests go on."""
+    if len(http.body) > LARGE_BODY:
+        return await asyncio.to_thread(_decode, http, limits if is_json else None, decode)
+    return _decode(http, limits if is_json else None, decode)
 
-    def run() -> T:
-        if is_json:
-            check_structure(http.body, limits)
-        return decode(http)
 
-    return await asyncio.to_thread(run) if len(http.body) > LARGE_BODY else run()
+def _decode(http: HttpRequest, limits: GatewaySettings | None, decode: Callable[[HttpRequest], T]) -> T:
+    if limits is not None:
+        check_structure(http.body, limits)
+    return decode(http)
 
 
 def check_structure(body: bytes, limits: GatewaySettings, /) -> None:

@@ -5,7 +5,6 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject
-from dragoman.types.base import unchecked
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -32,7 +31,7 @@ def post_request(
     for name in GROWING:
         if name in body:
             body[name] = body.pop(name)
-    return unchecked(
+    return msgspec.structs.replace(
         _POST,
         origin=origin,
         path=prefix + path,

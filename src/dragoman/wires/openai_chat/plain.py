@@ -25,6 +25,12 @@ _QUICK = ("messages", "system", "temperature", "top_p", "max_tokens", "stream")
 """What a plain request may have. Every other option must have its default."""
 _OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in _QUICK))
 _NO_OPTIONS = _OPTIONS(Request())
+_MESSAGE_EXTRAS = attrgetter(
+    "executed_tools", "citations", "tool_calls", "annotations", "refusal", "images", "audio", "reasoning_details"
+)
+_CHOICE_EXTRAS = attrgetter("index", "error", "content_filter_results")
+_CHUNK_EXTRAS = attrgetter("error", "prompt_filter_results", "citations", "search_results")
+"""What a plain answer does not have."""
 _ROLES = ("user", "assistant")
 _FINISH = Finish(reason="stop")
 _RESPONSE = Response(message=Message(role="assistant"), finish=_FINISH)
@@ -100,13 +106,10 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
     if message is None or reason is None or type(message.content) is not str or not message.content:
         return None
     if (
-        message.executed_tools or message.citations or message.tool_calls or message.annotations
-        or message.refusal or message.images or message.audio
-        or message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details
+        any(_MESSAGE_EXTRAS(message)) or any(_CHOICE_EXTRAS(choice)) or any(_CHUNK_EXTRAS(chunk))
+        or message.reasoning_content is not None or message.reasoning is not None
         or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
-        or choice.index or choice.error or chunk.error or chunk.object == "error"
-        or choice.content_filter_results or chunk.prompt_filter_results
-        or chunk.citations or chunk.search_results or len(message.content) > MAX_RESPONSE
+        or chunk.object == "error" or len(message.content) > MAX_RESPONSE
         or (target is not None and target.quirks.think_tags)
     ):  # fmt: skip
         return None
