@@ -577,6 +577,23 @@ def test_arguments_are_json_when_they_are_made() -> None:
         assert caught.value.param == "arguments"
 
 
+def nested(value: object, levels: int) -> object:
+    for _ in range(levels):
+        value = [{"a": value}]
+    return value
+
+
+@pytest.mark.parametrize("levels", [1, 3, 9])
+def test_arguments_are_checked_at_every_level(levels: int) -> None:
+    right = {"a": nested({"text": "Brest", "word": "café", "n": [1, 2.5, None, True]}, levels)}
+    assert ToolCall(id="a", name="b", arguments=right).arguments is right
+    endless: list[object] = []
+    endless.append(endless)
+    for wrong in (float("nan"), {1: 2}, {"é": object()}, "\ud800", endless):
+        with pytest.raises(InvalidRequest, match=r"^arguments"):
+            ToolCall(id="a", name="b", arguments={"a": nested(wrong, levels)})
+
+
 def test_a_list_that_cannot_be_read_again_is_not_written() -> None:
     with pytest.raises(InvalidRequest, match=r"^value must be a list of values of one type, got Message, Request$"):
         dump([user("a"), Request()])

@@ -279,12 +279,8 @@ class ToolCall(
         arguments = self.arguments
         if type(arguments) is not dict:
             _set_arguments(self, arguments)
-        else:
-            for key, item in arguments.items():
-                is_plain = item.isascii() if type(item) is str else type(item) in _PLAIN_TYPES
-                if not is_plain or type(key) is not str or not key.isascii():
-                    _check_arguments(self, arguments)
-                    break
+        elif not _is_plain(arguments, _PLAIN_DEPTH):
+            _check_arguments(self, arguments)
         if self.raw is not None:
             force_setattr(self, "raw", as_text("raw", self.raw))
         if type(self.extra) is not dict:
@@ -445,10 +441,14 @@ class ToolResult(
     @property
     def parts(self) -> tuple[ResultPart, ...]:
         """The content as parts."""
-        return (Text(text=self.content),) if isinstance(self.content, str) else self.content
+        if not isinstance(self.content, str):
+            return self.content
+        return (msgspec.structs.replace(_EMPTY, text=self.content, extra={}),)
 
     @property
     def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
@@ -509,8 +509,27 @@ def all_are(items: Any, kinds: frozenset[type], /) -> bool:
 
 
 _PLAIN_TYPES: frozenset[type] = frozenset({NoneType, bool, int})
+_PLAIN_DEPTH = 8
 _JSON_TYPES: frozenset[type] = frozenset({*_PLAIN_TYPES, str, float, list, tuple, dict})
 _EXPECTED_ARGUMENTS = "a JSON object or its text"
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether a value is JSON without numbers and letters that need a closer look, as most are: a quick check."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii()
+    if kind is dict and depth:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii() or not _is_plain(item, depth - 1):
+                return False
+        return True
+    if kind is list and depth:
+        for item in value:  # noqa: SIM110 - a generator takes twice as long
+            if not _is_plain(item, depth - 1):
+                return False
+        return True
+    return kind in _PLAIN_TYPES
 
 
 def _check_arguments(call: ToolCall, arguments: dict[str, Any]) -> None:
@@ -543,3 +562,6 @@ def _set_arguments(call: ToolCall, arguments: Any) -> None:
     force_setattr(call, "arguments", parsed)
     if call.raw is None and arguments.strip() and arguments.encode() != msgspec.json.encode(parsed):
         force_setattr(call, "raw", str.__str__(arguments))
+
+
+_EMPTY = Text("")

@@ -70,11 +70,7 @@ class Worker:
         loop, gateway = asyncio.get_running_loop(), self._gateway
         server = HttpServer(self._app, loop)
         tls = None if gateway.tls_certificate is None else tls_context(gateway.tls_certificate, gateway.tls_key)
-        # Objects that exist by now stay until the end, so collections skip them.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 20, 50)
-        gc.enable()
+        set_up_collector()
         with suppress(StoreDown):  # then the first request tries again
             await self._app.manager.load()
         await server.listen(listener, tls)
@@ -108,6 +104,14 @@ class Worker:
         while True:
             self._reloader.check()
             await asyncio.sleep(CONFIG_CHECK_INTERVAL)
+
+
+def set_up_collector() -> None:
+    """Collect garbage rarely, and skip the objects that exist by now: they stay until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 20, 50)
+    gc.enable()
 
 
 def _obey(

@@ -43,6 +43,7 @@ from dragoman.types import (
 from dragoman.types.base import unchecked
 from dragoman.types.caching import CACHE
 from dragoman.types.files import FILE
+from dragoman.types.quick import new_message
 from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import covers_citations, with_numbered_sources
 from dragoman.wires.common.extra import BESIDE, CHANGED, VERBATIM, wire_extra
@@ -302,8 +303,10 @@ def _own_parts(parts: Iterable[Part], notes: NoticeCollector, *, citations: str)
             case Text(citations=(_, *_)):
                 own_parts.append(_with_sources(part, notes, citations=citations))
             case _:
-                _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
-                own_parts += [*_beside(part.extra, notes), part]
+                if part.extra:
+                    _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
+                    own_parts += _beside(part.extra, notes)
+                own_parts.append(part)
     return tuple(own_parts)
 
 
@@ -359,6 +362,8 @@ _OUR_MARKS = frozenset({CACHE, FILE})
 
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
     """Add notices for data of other wires, such as a signature. Ids of items and cache points do not count."""
+    if not extra:
+        return
     _note_converted(extra, notes)
     for name, data in extra.items():
         is_foreign = name != notes.wire and not notes.carries_all and not name.endswith(VERBATIM)
@@ -382,7 +387,7 @@ def _with_results(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
     for turn in turns:
         yield turn
         if turn.role == "assistant" and (tool_calls := turn.tool_calls):
-            yield Message(role="tool", parts=tuple(map(calls.result_of, tool_calls)))
+            yield new_message("tool", tuple(map(calls.result_of, tool_calls)))
 
 
 def merge_turns(turns: Iterable[Message], /) -> list[Message]:

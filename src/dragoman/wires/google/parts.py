@@ -172,10 +172,12 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
     fields = camel(data)
     if fields.get("thought") is False:
         del fields["thought"]
-    if not fields.keys() - {"thought"}:
+    if not fields or (len(fields) == 1 and "thought" in fields):
         return None
-    kind = next((kind for kind in _DECODERS if kind in fields), None)
-    if kind is None:
+    for kind in _DECODERS:
+        if kind in fields:
+            break
+    else:
         return decode_hosted_part(fields, data) or Opaque(wire=NAME, data=data)
     try:
         part = _DECODERS[kind](fields, where)

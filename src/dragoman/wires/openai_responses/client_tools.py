@@ -330,10 +330,11 @@ def loaded_tools(
     known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
     loaded: list[AnyTool] = []
     for message in messages:
-        is_found = is_found_by_search(message, offered)
-        items = [item_of_message(message), *(_output_item(result) for result in message.tool_results)]
-        for item in items:
-            for tool in decode_tools(item.get("tools"), "input.tools") if item is not None else ():
+        items = [item_of_message(message), *map(_output_item, message.tool_results)]
+        defined = [item["tools"] for item in items if item is not None and "tools" in item]
+        is_found = bool(defined) and is_found_by_search(message, offered)
+        for definitions in defined:
+            for tool in decode_tools(definitions, "input.tools"):
                 if not isinstance(tool, Tool):
                     loaded.append(_elsewhere(tool))
                     continue
