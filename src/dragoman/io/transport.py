@@ -5,9 +5,9 @@ a user's own Transport. RoutingTransport sits in front of it and chooses per req
 """
 
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
@@ -114,12 +114,12 @@ class RoutingTransport:
         transport, effect = self._route(effect)
         return transport.send(effect)
 
-    def asend(self, effect: Send, /) -> Coroutine[Any, Any, HttpResponse]:
+    async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
         if effect.transport is None and not effect.request.origin.startswith(DEMO):
-            return self.transport.asend(effect)
+            return await self.transport.asend(effect)
         transport, effect = self._route(effect)
-        return transport.asend(effect)
+        return await transport.asend(effect)
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
@@ -128,12 +128,12 @@ class RoutingTransport:
         transport, effect = self._route(effect)
         return transport.open(effect)
 
-    def aopen(self, effect: Open, /) -> Coroutine[Any, Any, Exchange]:
+    async def aopen(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
         if effect.transport is None and not effect.request.origin.startswith(DEMO):
-            return self.transport.aopen(effect)
+            return await self.transport.aopen(effect)
         transport, effect = self._route(effect)
-        return transport.aopen(effect)
+        return await transport.aopen(effect)
 
     def close(self) -> None:
         """Close the pooled connections."""

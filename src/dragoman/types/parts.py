@@ -516,9 +516,10 @@ _EXPECTED_ARGUMENTS = "a JSON object or its text"
 
 def _is_plain(value: Any, depth: int) -> bool:
     """Whether a value is JSON without numbers and letters that need a closer look, as most are: a quick check."""
-    kind = type(value)
+    kind: object = value.__class__
     if kind is str:
-        return value.isascii()
+        text: str = value
+        return text.isascii()
     if kind is dict and depth:
         for key, item in value.items():
             if type(key) is not str or not key.isascii() or not _is_plain(item, depth - 1):
