@@ -9,18 +9,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
-from dragoman.engine.call_options import CallOptions
+from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.explanation import Explanation
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks
-from dragoman.models import NO_PROMPT, Model, Prompt, check_options, prompt_required
+from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
 from dragoman.registry import Registry
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.specs import Spec
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Ranking, Response, TokenCount
+from dragoman.types.embedding import EmbeddingPurpose, Truncation
 from dragoman.types.parameters import named_parameters
 
 T = TypeVar("T")
@@ -281,7 +282,13 @@ async def adelete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
 
 @named_parameters
 def embed(
-    model: Spec, texts: str | Sequence[str], *, dimensions: int | None = None, **options: Unpack[CallOptions]
+    model: Spec,
+    texts: str | Sequence[str],
+    *,
+    dimensions: int | None = None,
+    purpose: EmbeddingPurpose | None = None,
+    truncate: Truncation | None = None,
+    **options: Unpack[CallOptions],
 ) -> Embeddings:
     """The vectors of some texts, from the first target.
 
@@ -289,11 +296,17 @@ def embed(
     (0.0, 1.0, 0.0, 0.0)
     """
     with short_traceback:
-        return _model(model, **options).embed(texts, dimensions=dimensions)
+        return _model(model, **options).embed(texts, dimensions=dimensions, purpose=purpose, truncate=truncate)
 
 
 async def aembed(
-    model: Spec, texts: str | Sequence[str], *, dimensions: int | None = None, **options: Unpack[CallOptions]
+    model: Spec,
+    texts: str | Sequence[str],
+    *,
+    dimensions: int | None = None,
+    purpose: EmbeddingPurpose | None = None,
+    truncate: Truncation | None = None,
+    **options: Unpack[CallOptions],
 ) -> Embeddings:
     """As `embed`, async.
 
@@ -302,7 +315,7 @@ async def aembed(
     1
     """
     with short_traceback:
-        return await _model(model, **options).aembed(texts, dimensions=dimensions)
+        return await _model(model, **options).aembed(texts, dimensions=dimensions, purpose=purpose, truncate=truncate)
 
 
 @named_parameters

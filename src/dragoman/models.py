@@ -16,7 +16,7 @@ import msgspec
 
 from dragoman.engine import endpoints, failover, limited, probe, typed
 from dragoman.engine.call_context import CallContext, Timeouts
-from dragoman.engine.call_options import CallOptions
+from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.effects import Plan
 from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions
@@ -30,7 +30,6 @@ from dragoman.io.hooks import Call, Hooks, observed
 from dragoman.io.tracebacks import shorten_traceback
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
-from dragoman.targets.config import unknown_name
 from dragoman.targets.connection import check_headers
 from dragoman.targets.option_hints import option_hint, refuse_stream
 from dragoman.targets.pools import bind_fallbacks
@@ -62,6 +61,7 @@ from dragoman.types.checks import (
     naming,
     wrong_value,
 )
+from dragoman.types.embedding import EmbeddingOptions, EmbeddingPurpose, Truncation
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.types.parameters import named_methods
@@ -98,22 +98,6 @@ NO_PROMPT: Any = None
 """The default of `prompt`, so that a call without one gets an error that says what to pass; see `prompt_required`."""
 _CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
 _CONNECTION = frozenset({"api_key", "headers", "base_url"})
-_SET_BY_CALL = frozenset({"messages", "stream"})
-"""Fields of a Request that a call sets itself, so that they are not options."""
-
-
-def check_options(names: Iterable[str], /) -> None:
-    """Raise InvalidRequest for a name that is not an option.
-
-    >>> check_options(["temprature"])
-    Traceback (most recent call last):
-        ...
-    dragoman.errors.InvalidRequest: unknown option 'temprature'; did you mean 'temperature'?
-    """
-    known = {*CallOptions.__annotations__, *_CHAIN_OPTIONS, *Request.__struct_fields__} - _SET_BY_CALL
-    for name in names:
-        if name not in known:
-            raise InvalidRequest(option_hint(name) or unknown_name("option", name, known), param=name)
 
 
 def _parser(name: str, hint: Any) -> OutputType[Any]:
@@ -386,15 +370,31 @@ class Model:
         with short_traceback:
             return await self._registry.driver.arun(delete_prompts(self.targets()[0], CallContext()))
 
-    def embed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
-        """The vectors of some texts. Only the first target is used: vectors of two models cannot be compared."""
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        dimensions: int | None = None,
+        purpose: EmbeddingPurpose | None = None,
+        truncate: Truncation | None = None,
+    ) -> Embeddings:
+        """The vectors of some texts, from the first target: vectors of two models cannot be compared."""
         with short_traceback:
-            return self._registry.driver.run(self._embed(texts, dimensions))
+            asked = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
+            return self._registry.driver.run(self._embed(texts, asked))
 
-    async def aembed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
+    async def aembed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        dimensions: int | None = None,
+        purpose: EmbeddingPurpose | None = None,
+        truncate: Truncation | None = None,
+    ) -> Embeddings:
         """As `embed`, async."""
         with short_traceback:
-            return await self._registry.driver.arun(self._embed(texts, dimensions))
+            asked = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
+            return await self._registry.driver.arun(self._embed(texts, asked))
 
     def rerank(self, query: str, documents: Sequence[str], *, top: int | None = None) -> Ranking:
         """The documents in the order of their relevance for a query, or only the `top` ones; by the first target."""
@@ -583,11 +583,9 @@ class Model:
         loads = self._registry.health.loads
         return limited.count_or_estimate(request, self._targets(chain_options)[0], loads, chain_options)
 
-    def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
-        if dimensions is not None:
-            check_whole_number("dimensions", dimensions, least=1)
+    def _embed(self, texts: str | Sequence[str], asked: EmbeddingOptions) -> Plan[Embeddings]:
         target, loads = self.targets()[0], self._registry.health.loads
-        return limited.embed(list(as_texts("texts", texts)), dimensions, target, loads, self._defaults[1])
+        return limited.embed(list(as_texts("texts", texts)), asked, target, loads, self._defaults[1])
 
     def _rerank(self, query: str, documents: Sequence[str], top: int | None) -> Plan[Ranking]:
         if top is not None:

@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 from msgspec.structs import replace
 
-from dragoman.engine.call_options import CallOptions
+from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import InvalidRequest, SetupError, redact
@@ -27,7 +27,7 @@ from dragoman.io.hooks import Hooks, as_hooks
 from dragoman.io.transport import make_transport
 from dragoman.io.upload_index import UploadIndex, index_path
 from dragoman.io.url_fetcher import UrlFetcher
-from dragoman.models import Model, check_options
+from dragoman.models import Model
 from dragoman.targets.config import (
     LibraryConfig,
     ModelFacts,

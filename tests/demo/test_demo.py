@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import time
 from typing import Any
 
@@ -25,7 +26,9 @@ from dragoman import (
     assistant,
     tool_results,
     user,
+    wires,
 )
+from dragoman.demo import provider
 from dragoman.demo.answers import count_tokens
 from dragoman.demo.provider import DemoTransport
 from dragoman.demo.schema_example import example_value
@@ -322,3 +325,31 @@ def test_rate_limits_are_left_for_another_target() -> None:
 
 def test_tokens_are_words_and_marks() -> None:
     assert count_tokens("Don't stop!") == 5
+
+
+UNREAD: list[tuple[str, dict[str, object], str]] = [
+    ("/v1/completions", {"prompt": ["a", "b"]}, "must be one text: the demo continues one at a time"),
+    ("/v1/completions", {"prompt": [1, 2]}, "must have no tokens: the demo cannot read it"),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]},
+        "must have no file: the demo cannot read it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "fields", "said"), UNREAD)
+def test_the_demo_refuses_what_it_would_not_look_at(path: str, fields: dict[str, object], said: str) -> None:
+    body = json.dumps({"model": "any", **fields}).encode()
+    response = provider._route(HttpRequest(method="POST", path=path, body=body))  # pyright: ignore[reportPrivateUsage]
+    assert response.status == 400
+    assert said in response.body.decode()
+
+
+def test_options_that_the_demo_does_not_know_are_noticed() -> None:
+    wire = wires.get("openai_chat")
+    body = json.dumps({"model": "any", "prompt": "a", "best_of": 2, "echo": True}).encode()
+    request = wire.other_servers[0].decode_request(HttpRequest(method="POST", path="/v1/completions", body=body))[1]
+    http = wire.client.encode_request(request, Registry(env={}).target("demo/any"))
+    assert {notice.what for notice in http.notices} == {"best_of", "echo"}
+    assert "echo" not in json.loads(http.body)

@@ -16,6 +16,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.pools import DeploymentLimits
 from dragoman.targets.target import Quirks, Target
 from dragoman.types import user
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.types.requests import Request
 from tests.support.plans import Status, World, target
 
@@ -29,7 +30,7 @@ def limits(**most: int) -> Target:
 
 
 def embed(to: Target, loads: Loads, text: str = "one") -> Any:
-    return limited.embed([text], None, to, loads, OPTIONS)
+    return limited.embed([text], EmbeddingOptions(), to, loads, OPTIONS)
 
 
 def test_requests_are_counted_and_refused_if_there_is_no_room_soon() -> None:
@@ -55,7 +56,7 @@ def test_the_time_of_the_wait_is_part_of_the_timeout() -> None:
     world, loads, to = World(VECTOR), Loads(), limits(requests_per_minute=1)
     options = ChainOptions(retries=0, timeouts=Timeouts(total=10.0))
     assert loads.start(to, world.now - 58.0, 0) is not None
-    world.run(limited.embed(["one"], None, to, loads, options))
+    world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, options))
     assert world.requests[0].timeout == 7.0
     assert loads.start(to, world.now, 0) is None
 

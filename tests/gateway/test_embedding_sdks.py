@@ -36,6 +36,17 @@ def test_googles_package_gets_the_same_vectors(gateway: Gateway, expected: list[
     assert [each.values for each in found.embeddings] == [pytest.approx(vector) for vector in expected]
 
 
+def test_what_the_target_has_no_word_for_is_in_a_header(gateway: Gateway) -> None:
+    from openai import OpenAI
+
+    with OpenAI(base_url=f"{gateway.url}/v1", api_key="none") as client:
+        create = client.embeddings.with_raw_response.create
+        raw = create(model="demo/any", input="a", user="u", extra_body={"input_type": "query", "late_chunking": True})
+        assert raw.headers["x-dragoman-notice"].count("dropped") == 2
+        assert "late_chunking" in raw.headers["x-dragoman-notice"]
+        assert len(raw.parse().data) == 1
+
+
 def test_ollamas_package_gets_the_same_vectors(gateway: Gateway, expected: list[list[float]]) -> None:
     from ollama import Client
 

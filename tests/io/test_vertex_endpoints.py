@@ -13,6 +13,7 @@ from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.testing import FaultyServer, RawResponse
 from dragoman.types import Opaque
+from dragoman.types.embedding import EmbeddingOptions
 from tests.support.recorder import Recorder
 
 genai: Any = import_module("google.genai")
@@ -140,7 +141,7 @@ def test_resources_outside_of_the_base_url(model: str, path: str) -> None:
 
 def test_a_resource_of_vertex_express() -> None:
     target = Registry(env={}, api_key="k").target("vertex-express/meta/llama")
-    http = wires.get("google").endpoints.encode_embeddings(["a"], None, target)
+    http = wires.get("google").endpoints.encode_embeddings(["a"], EmbeddingOptions(), target)
     assert http.url == "https://aiplatform.googleapis.com/v1/publishers/meta/models/llama:predict"
 
 

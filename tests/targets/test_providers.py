@@ -130,7 +130,7 @@ NAMED = (
     "bedrock-anthropic bedrock-nova bedrock-openai bedrock-mantle bedrock-mantle-anthropic bedrock-mantle-responses vertex vertex-anthropic "
     "vertex-express vertex-openai google gemini google-interactions ollama ollama-cloud foreman llama-swap groq deepseek mistral "
     "openrouter together fireworks xai xai-responses cohere cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
-    "lmstudio dragoman demo"
+    "lmstudio deepinfra voyage jina tei dragoman demo"
 ).split()
 
 
@@ -197,7 +197,11 @@ def to_wire(to: Target) -> ClientHalf:
     return wires.get(to.wire).client
 
 
-CHAT = [name for name, record in PROVIDERS.items() if record.wire == "openai_chat" and record.base_url]
+CHAT = [
+    name
+    for name, record in PROVIDERS.items()
+    if record.wire == "openai_chat" and record.base_url and record.capabilities.chats
+]
 NEW_FIELD = {"openai", "openai-chat", "groq", "xai", "cerebras", "demo"}
 
 

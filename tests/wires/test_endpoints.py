@@ -15,6 +15,7 @@ from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer, RawResponse
 from dragoman.types import Request, Tool, user
 from dragoman.types.data_urls import encode_base64
+from dragoman.types.embedding import EmbeddingOptions
 from tests.support.paths import CORPUS
 
 TIDE = Tool(name="tide", description="The tide", parameters={"type": "object"})
@@ -68,13 +69,13 @@ EMBEDDINGS: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("provider", EMBEDDINGS)
 def test_embeddings_are_asked_for(provider: str) -> None:
     target = at(provider)
-    http = wires.get(target.wire).endpoints.encode_embeddings(["a", "b"], 8, target)
+    http = wires.get(target.wire).endpoints.encode_embeddings(["a", "b"], EmbeddingOptions(dimensions=8), target)
     assert request_parts(http) == ("POST", *EMBEDDINGS[provider])
 
 
 def test_embeddings_are_asked_for_as_cohere_takes_them() -> None:
     target = at("openai", base_url="https://api.cohere.com/v2", quirks=Quirks(embeddings="texts"))
-    http = wires.get(target.wire).endpoints.encode_embeddings(["a"], None, target)
+    http = wires.get(target.wire).endpoints.encode_embeddings(["a"], EmbeddingOptions(), target)
     body = {"model": "m", "texts": ["a"], "input_type": "search_document", "embedding_types": ["float"]}
     assert request_parts(http) == ("POST", "https://api.cohere.com/v2/embed", body)
 
@@ -111,7 +112,7 @@ def test_what_a_wire_does_not_have_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="counting tokens is not supported"):
         wires.get("openai_chat").endpoints.encode_tokens(REQUEST, at("groq"))
     with pytest.raises(Unsupported, match="embeddings are not supported"):
-        wires.get("anthropic").endpoints.encode_embeddings(["a"], None, at("anthropic"))
+        wires.get("anthropic").endpoints.encode_embeddings(["a"], EmbeddingOptions(), at("anthropic"))
     from dragoman.wires.common.endpoints import Endpoints
 
     with pytest.raises(Unsupported, match="listing models is not supported"):
@@ -386,14 +387,14 @@ def test_async_is_the_same() -> None:
 
 
 def test_tokens_go_as_they_are_to_servers_like_openais() -> None:
-    http = wires.get("openai_chat").endpoints.encode_embeddings([(1, 2), "a"], None, at("openai"))
+    http = wires.get("openai_chat").endpoints.encode_embeddings([(1, 2), "a"], EmbeddingOptions(), at("openai"))
     assert json.loads(http.body)["input"] == [[1, 2], "a"]
 
 
 @pytest.mark.parametrize("target", [at("google"), at("ollama"), at("openai", quirks=Quirks(embeddings="texts"))])
 def test_tokens_are_refused_where_only_texts_are_taken(target: Target) -> None:
     with pytest.raises(Unsupported, match="got tokens") as raised:
-        wires.get(target.wire).endpoints.encode_embeddings([(1, 2)], None, target)
+        wires.get(target.wire).endpoints.encode_embeddings([(1, 2)], EmbeddingOptions(), target)
     assert raised.value.param == "input"
 
 
@@ -434,12 +435,13 @@ def test_models_are_listed_by_vertex() -> None:
 def test_embeddings_are_asked_of_vertex(dimensions: int | None) -> None:
     endpoints = wires.get("google").endpoints
     options = {} if dimensions is None else {"outputDimensionality": dimensions}
+    asked = EmbeddingOptions(dimensions=dimensions)
     old, new = vertex("text-embedding-005"), vertex("gemini-embedding-2")
     assert (endpoints.batch_size(old), endpoints.batch_size(new)) == (endpoints.max_texts, 1)
-    _, url, body = request_parts(endpoints.encode_embeddings(["a", "b"], dimensions, old))
+    _, url, body = request_parts(endpoints.encode_embeddings(["a", "b"], asked, old))
     assert url == f"{VERTEX}/models/text-embedding-005:predict"
     assert body == {"instances": [{"content": "a"}, {"content": "b"}], **({"parameters": options} if options else {})}
-    _, url, body = request_parts(endpoints.encode_embeddings(["a"], dimensions, new))
+    _, url, body = request_parts(endpoints.encode_embeddings(["a"], asked, new))
     assert url == f"{VERTEX}/models/gemini-embedding-2:embedContent"
     content = {"role": "user", "parts": [{"text": "a"}]}
     assert body == {"content": content, **({"embedContentConfig": options} if options else {})}
@@ -502,9 +504,9 @@ def test_a_body_that_is_not_a_ranking_is_malformed(body: Any) -> None:
 
 def test_vectors_of_bytes_are_requested_and_decoded() -> None:
     endpoints, target = wires.get("openai_chat").endpoints, at("perplexity", "pplx-embed")
-    http = endpoints.encode_embeddings(["a"], 2, target)
+    http = endpoints.encode_embeddings(["a"], EmbeddingOptions(dimensions=2), target)
     assert http.url == "https://api.perplexity.ai/v1/embeddings"
-    assert json.loads(http.body)["encoding_format"] == "base64_int8"
+    assert json.loads(http.body) == {"model": "pplx-embed", "input": ["a"], "dimensions": 2}
     assert endpoints.decode_embeddings(b'{"data": [{"index": 0, "embedding": "AX8="}]}', target).vectors == ((1, 127),)
 
 
@@ -515,7 +517,7 @@ def bedrock(model: str, **facts: Any) -> Target:
 def test_embeddings_are_requested_from_bedrock() -> None:
     endpoints = wires.get("bedrock").endpoints
     titan = bedrock("amazon.titan-embed-text-v2:0")
-    http = endpoints.encode_embeddings(["a"], 256, titan)
+    http = endpoints.encode_embeddings(["a"], EmbeddingOptions(dimensions=256), titan)
     assert http.path == "/model/amazon.titan-embed-text-v2%3A0/invoke"
     assert json.loads(http.body) == {"inputText": "a", "dimensions": 256}
     assert endpoints.batch_size(titan) == 1
@@ -523,7 +525,7 @@ def test_embeddings_are_requested_from_bedrock() -> None:
     assert (found.vectors, found.usage.input) == (((0.5, 1.0),), 3)
     cohere = bedrock("cohere.embed-v4:0", quirks=Quirks(embeddings="texts"))
     assert endpoints.batch_size(cohere) == 96
-    assert json.loads(endpoints.encode_embeddings(["a", "b"], None, cohere).body) == {
+    assert json.loads(endpoints.encode_embeddings(["a", "b"], EmbeddingOptions(), cohere).body) == {
         "texts": ["a", "b"],
         "input_type": "search_document",
         "embedding_types": ["float"],
@@ -577,7 +579,8 @@ def test_bedrock_ranks_by_its_models(model: str, more: dict[str, int]) -> None:
     assert [document.index for document in endpoints.decode_rerank(body).documents] == [1, 0]
 
 
-def test_cohere_has_embeddings_of_the_compatible_form() -> None:
+def test_cohere_has_embeddings_of_its_own_form() -> None:
     target = Registry(env={}).target("cohere/embed-v4.0")
-    http = wires.get(target.wire).endpoints.encode_embeddings(["ships"], None, target)
-    assert http.url == "https://api.cohere.ai/compatibility/v1/embeddings"
+    http = wires.get(target.wire).endpoints.encode_embeddings(["ships"], EmbeddingOptions(purpose="query"), target)
+    assert http.url == "https://api.cohere.ai/v2/embed"
+    assert json.loads(http.body)["input_type"] == "search_query"

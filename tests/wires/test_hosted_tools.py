@@ -9,6 +9,7 @@ from dragoman import codec, wires
 from dragoman.errors import InvalidRequest, InvalidTool, Unsupported
 from dragoman.events import fold, to_events
 from dragoman.http import HttpRequest
+from dragoman.registry import Registry
 from dragoman.targets.providers import target
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import (
@@ -780,3 +781,26 @@ def test_annotations_without_a_text_are_left_alone() -> None:
     said = {"role": "assistant", "content": None, "tool_calls": [call], "annotations": [note]}
     request = decoded("openai_chat", path, {"model": "m", "messages": [*body["messages"], said]})
     assert [type(part) for part in request.messages[1].parts] == [ToolCall]
+
+
+def at_bedrock(spec: str) -> bytes:
+    target = Registry(env={"AWS_REGION": "eu-west-1"}).target(spec)
+    request = Request(messages=(user("hi"),), tools=(WebSearch(),), max_tokens=9)
+    return wires.get(target.wire).client.encode_request(request, target).body
+
+
+def test_models_of_amazon_search_at_bedrock() -> None:
+    assert b"nova_grounding" in at_bedrock("bedrock/us.amazon.nova-premier-v1:0")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "bedrock/meta.llama3-70b-instruct-v1:0",
+        "bedrock-anthropic/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    ],
+)
+def test_other_models_do_not_search_at_bedrock(spec: str) -> None:
+    with pytest.raises(Unsupported, match="does not have web search"):
+        at_bedrock(spec)

@@ -33,6 +33,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.types.data_urls import decode_base64
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires import NAMES, get
 from dragoman.wires.common.server_endpoints import (
     CountTokens,
@@ -221,7 +222,7 @@ def test_tokens_as_the_responses_api_counts_them() -> None:
 def test_vectors_as_openai_gives_them() -> None:
     path = "/v1/embeddings"
     endpoint_request = decoded("openai_chat", "POST", path, {"model": "fast", "input": "Hello", "dimensions": 2})
-    assert endpoint_request == Embed("fast", ("Hello",), 2)
+    assert endpoint_request == Embed("fast", ("Hello",), EmbeddingOptions(dimensions=2))
     assert encoded("openai_chat", "POST", path, endpoint_request, VECTORS) == {
         "object": "list",
         "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.0]}],
@@ -235,7 +236,7 @@ def test_vectors_are_packed_where_that_is_asked_for() -> None:
     endpoint_request = decoded(
         "openai_chat", "POST", path, {"model": "m", "input": ["a", "b"], "encoding_format": "base64"}
     )
-    assert endpoint_request == Embed("m", ("a", "b"), base64=True)
+    assert endpoint_request == Embed("m", ("a", "b"), form="f")
     packed = encoded("openai_chat", "POST", path, endpoint_request, VECTORS)["data"][0]["embedding"]
     assert struct.unpack("<2f", decode_base64(packed)) == (0.5, -1.0)
 
@@ -429,7 +430,7 @@ def test_google_clients_embed_one_text() -> None:
         "taskType": "RETRIEVAL_QUERY",
     }
     embed = decoded("google", "POST", EMBED_ONE, body, at="/v1beta/models/demo/any:embedContent")
-    assert embed == Embed("demo/any", ("ships\ntides",), 8, ignored_fields=("taskType",))
+    assert embed == Embed("demo/any", ("ships\ntides",), EmbeddingOptions(dimensions=8, purpose="query"))
     assert encoded("google", "POST", EMBED_ONE, embed, VECTORS) == {"embedding": {"values": [0.5, -1.0]}}
 
 
@@ -449,7 +450,7 @@ UNFIT: list[tuple[Any, str]] = [
     ({"requests": [{"content": {"parts": [3]}}]}, "requests[0].content.parts"),
     ({"requests": [{"content": {"parts": [{"inlineData": {}}]}}]}, "requests[0].content.parts"),
     ({"requests": [{"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 0}]}, "outputDimensionality"),
-    ({"requests": [{"outputDimensionality": 1}, {"outputDimensionality": 2}]}, "outputDimensionality"),
+    ({"requests": [{"outputDimensionality": 1}, {"outputDimensionality": 2}]}, "requests"),
 ]
 
 
@@ -462,7 +463,7 @@ def test_what_google_clients_cannot_embed_is_refused(body: Any, param: str) -> N
 
 def test_old_clients_of_ollama_embed_one_text() -> None:
     embed = decoded("ollama", "POST", "/api/embeddings", {"model": "m", "prompt": "ships", "keep_alive": "5m"})
-    assert embed == Embed("m", ("ships",), ignored_fields=("keep_alive",))
+    assert embed == Embed("m", ("ships",), EmbeddingOptions(extra={"ollama": {"keep_alive": "5m"}}))
     assert encoded("ollama", "POST", "/api/embeddings", embed, VECTORS) == {"embedding": [0.5, -1.0]}
 
 
@@ -519,7 +520,9 @@ def test_vertex_lists_models() -> None:
 def test_vertex_embeds() -> None:
     path, at = f"{CLOUD}/{{model}}:predict", "/v1beta1/projects/p/locations/l/publishers/google/models/e:predict"
     body = {"instances": [{"content": "a"}, {"content": "b"}], "parameters": {"outputDimensionality": 2, "x": 1}}
-    assert decoded("google", "POST", path, body, at) == Embed("e", ("a", "b"), 2, ignored_fields=("x",))
+    assert decoded("google", "POST", path, body, at) == Embed(
+        "e", ("a", "b"), EmbeddingOptions(dimensions=2, extra={"google": {"x": 1}})
+    )
     assert decoded("google", "POST", path, {"instances": [{"content": "a"}]}, at) == Embed("e", ("a",))
     answer = encoded("google", "POST", path, Embed("e", ("a",)), VECTORS)
     assert answer["predictions"][0]["embeddings"]["values"] == [0.5, -1.0]
@@ -533,7 +536,9 @@ def test_newer_models_of_vertex_embed() -> None:
     )
     content = {"role": "user", "parts": [{"text": "a"}]}
     body = {"content": content, "embedContentConfig": {"outputDimensionality": 2, "taskType": "x"}}
-    assert decoded("google", "POST", path, body, at) == Embed("demo/e", ("a",), 2, ignored_fields=("taskType",))
+    assert decoded("google", "POST", path, body, at) == Embed(
+        "demo/e", ("a",), EmbeddingOptions(dimensions=2, extra={"google": {"taskType": "x"}})
+    )
     assert decoded("google", "POST", path, {"content": content, "embedContentConfig": 1}, at) == Embed("demo/e", ("a",))
     vectors = Embeddings(vectors=((0.5, -1.0),), usage=Usage(input=3))
     expected = {"embedding": {"values": [0.5, -1.0]}}

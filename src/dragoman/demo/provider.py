@@ -21,7 +21,7 @@ from dragoman.demo import answers
 from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
-from dragoman.types import Finish, Request, Response, assistant, is_list
+from dragoman.types import Finish, Opaque, Request, Response, assistant, is_list
 from dragoman.wires.base import ServerHalf
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json, invalid_field
@@ -188,7 +188,20 @@ def _rerank(http: HttpRequest) -> HttpResponse:
 def _respond(model: str, request: Request) -> Response:
     if model not in BEHAVIOURS:
         raise ModelNotFound(f"the demo has no model {model!r}; the models are {', '.join(BEHAVIOURS)}")
+    _check_parts(request)
     return BEHAVIOURS[model](request, model)
+
+
+def _check_parts(request: Request) -> None:
+    """Refuse what the demo would not look at: a real server says so, too."""
+    if request.raw and len(request.messages) > 1:
+        raise invalid_field("prompt", "must be one text: the demo continues one at a time")
+    for message in request.messages:
+        for part in message.parts if message.role == "user" else ():
+            if isinstance(part, Opaque):
+                raise invalid_field(
+                    "messages", f"must have no {part.data.get('type', 'tokens')}: the demo cannot read it"
+                )
 
 
 def _overloaded(_request: Request, _model: str) -> Response:

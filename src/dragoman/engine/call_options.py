@@ -5,11 +5,13 @@ from typing import Any, Literal, TypedDict
 
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.error_policy import ErrorPolicy
-from dragoman.engine.failover import OnInterrupt, WhenAllCoolingDown
-from dragoman.errors import DragomanError
+from dragoman.engine.failover import ChainOptions, OnInterrupt, WhenAllCoolingDown
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.targets.config import unknown_name
+from dragoman.targets.option_hints import option_hint
 from dragoman.targets.pools import Affinity, ErrorKind, Order
 from dragoman.tools.decorator import ToolLike
-from dragoman.types import CachePoint, Effort, HostedTool, JsonObject, Opaque, Text, Verbosity
+from dragoman.types import CachePoint, Effort, HostedTool, JsonObject, Opaque, Request, Text, Verbosity
 from dragoman.wires.dicts import SdkValue
 
 
@@ -118,3 +120,21 @@ class CallOptions(TypedDict, total=False):
     """Whether to fetch image URLs for targets that cannot fetch them."""
     call_deltas: bool
     """Whether a stream also gives the fragments of tool calls, as ToolCallDelta."""
+
+
+_SET_BY_CALL = frozenset({"messages", "stream"})
+"""Fields of a Request that a call sets itself, so that they are not options."""
+
+
+def check_options(names: Iterable[str], /) -> None:
+    """Raise InvalidRequest for a name that is not an option.
+
+    >>> check_options(["temprature"])
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: unknown option 'temprature'; did you mean 'temperature'?
+    """
+    known = {*CallOptions.__annotations__, *ChainOptions.__struct_fields__, *Request.__struct_fields__} - _SET_BY_CALL
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(option_hint(name) or unknown_name("option", name, known), param=name)

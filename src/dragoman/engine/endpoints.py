@@ -19,7 +19,8 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.media import has_result_media
 from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, ModelInfo, Ranking, Request, TokenCount, Usage, is_object
+from dragoman.types import Embeddings, ModelInfo, Notice, Ranking, Request, TokenCount, Usage, is_object
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.base import ClientHalf
 from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
@@ -89,7 +90,7 @@ _NO_SUCH_PATH = (404, 405, 501)
 
 
 def embed(
-    texts: Sequence[Embeddable], dimensions: int | None, target: Target, options: ChainOptions, /
+    texts: Sequence[Embeddable], asked: EmbeddingOptions, target: Target, options: ChainOptions, /
 ) -> Plan[Embeddings]:
     """The vectors of some texts, in as many requests as the provider needs."""
     if not texts:
@@ -98,12 +99,15 @@ def embed(
     deadline = yield from endpoint_deadline(options)
     vectors: list[tuple[float, ...]] = []
     counts: list[int | None] = []
+    notices: dict[Notice, None] = {}
     size = endpoints.batch_size(target)
     for start in range(0, len(texts), size):
         batch = texts[start : start + size]
 
         def encode(batch: Sequence[Embeddable] = batch) -> HttpRequest:
-            return endpoints.encode_embeddings(batch, dimensions, target)
+            http = endpoints.encode_embeddings(batch, asked, target)
+            notices.update(dict.fromkeys(http.notices))
+            return http
 
         embeddings = yield from send_endpoint(
             encode, lambda body: endpoints.decode_embeddings(body, target), target, options, deadline
@@ -114,7 +118,7 @@ def embed(
         counts.append(embeddings.usage.input)
     known = [count for count in counts if count is not None]
     usage = Usage(input=sum(known)) if len(known) == len(counts) else Usage(source="unknown")
-    return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name)
+    return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name, notices=tuple(notices))
 
 
 def rerank(

@@ -17,6 +17,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.targets.estimates import total_tokens
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, Ranking, Request, TokenCount
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.endpoints import Embeddable
 
 T = TypeVar("T")
@@ -90,10 +91,10 @@ def count_or_estimate(request: Request, target: Target, loads: Loads, options: C
 
 
 def embed(
-    texts: Sequence[Embeddable], dimensions: int | None, target: Target, loads: Loads, options: ChainOptions, /
+    texts: Sequence[Embeddable], asked: EmbeddingOptions, target: Target, loads: Loads, options: ChainOptions, /
 ) -> Plan[Embeddings]:
     """The vectors of some texts, within the limits of the deployment."""
-    plan = endpoints.embed(texts, dimensions, target, options)
+    plan = endpoints.embed(texts, asked, target, options)
     return limited(plan, target, loads, options, used=lambda embeddings: total_tokens(embeddings.usage))
 
 

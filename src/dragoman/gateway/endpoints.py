@@ -113,9 +113,11 @@ async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     target, options = await _choose_target(context, body.model)
     why = "not an option of embeddings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
-    plan = limited.embed(body.texts, body.dimensions, target, context.runtime.registry.health.loads, options)
+    plan = limited.embed(body.texts, body.options, target, context.runtime.registry.health.loads, options)
     request = Request(messages=tuple(user(_as_text(text)) for text in body.texts))
-    return await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
+    embeddings = await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
+    context.notices += embeddings.notices
+    return embeddings
 
 
 async def _rerank(context: RequestContext, body: Rerank) -> Ranking:

@@ -51,6 +51,8 @@ _BEDROCK_ANTHROPIC = Provider(
         max_images_bytes=15_000_000,
         max_document_bytes=4_500_000,
         audio=False,
+        # "Input tag 'web_search_20250305' [...] does not match any of the expected tags", of which none is hosted.
+        hosted_tools=(),
     ),
     quirks=Quirks(recursive_schemas=False, strict=False, batches="s3"),
     hosting=Hosting(

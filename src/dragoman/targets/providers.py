@@ -24,6 +24,7 @@ _COMPATIBLE = Quirks(
     client_tools=False,
 )
 """The quirks that most servers with Chat Completions share."""
+_NO_CHATS = Capabilities(chats=False, tools=False, structured=False, streaming=False)
 _FEW_OPTIONS: tuple[RareOption, ...] = ("logit_bias", "logprobs", "top_logprobs", "service_tier", "verbosity")
 _NO_OPTIONS: tuple[RareOption, ...] = get_args(RareOption)
 _LOCAL = replace(_COMPATIBLE, top_k=True, think_tags=True, completions="/completions")
@@ -261,6 +262,7 @@ _RECORDS = (
             reasoning_replay_fields=("reasoning", "reasoning_details"),
             completions="/completions",
             rerank="/rerank",
+            embeddings="search",
             caching="blocks",
             hosted_tools=(
                 "web_search=openrouter:web_search",
@@ -320,7 +322,8 @@ _RECORDS = (
         "https://api.cohere.ai/compatibility/v1",
         "COHERE_API_KEY",
         "CO_API_KEY",
-        # Its API of its own has the rerankers; the compatible one has chats and embeddings (2026-11).
+        # Its own API ranks, and embeds with more options than the compatible one. Its page writes both hosts,
+        # api.cohere.ai and api.cohere.com, for both of them (2026-11).
         quirks=replace(
             _COMPATIBLE,
             parallel_tool_calls=False,
@@ -328,6 +331,7 @@ _RECORDS = (
             named_choice=False,
             user_field=None,
             rerank="//v2/rerank",
+            embeddings="v2_texts",
             unsupported=("logit_bias", "top_logprobs", "n", "service_tier", "verbosity"),
         ),
         capabilities=Capabilities(image_urls=True, documents=False, audio=False),
@@ -391,8 +395,37 @@ _RECORDS = (
         "nvidia",
         "https://integrate.api.nvidia.com/v1",
         "NVIDIA_API_KEY",
-        quirks=replace(_COMPATIBLE, think_tags=True),
+        quirks=replace(_COMPATIBLE, think_tags=True, embeddings="passage"),
         capabilities=Capabilities(documents=False),
+    ),
+    _chat(
+        "deepinfra",
+        "https://api.deepinfra.com/v1/openai",
+        "DEEPINFRA_API_KEY",
+        "DEEPINFRA_API_TOKEN",
+        quirks=replace(_LOCAL, metadata=False),
+        capabilities=Capabilities(image_urls=True, documents=False, audio=False),
+    ),
+    _chat(
+        "voyage",
+        "https://api.voyageai.com/v1",
+        "VOYAGE_API_KEY",
+        quirks=replace(_COMPATIBLE, embeddings="input_type", rerank="/rerank", rerank_form="top_k"),
+        capabilities=_NO_CHATS,
+    ),
+    _chat(
+        "jina",
+        "https://api.jina.ai/v1",
+        "JINA_API_KEY",
+        quirks=replace(_COMPATIBLE, embeddings="task", rerank="/rerank"),
+        capabilities=_NO_CHATS,
+    ),
+    _local(
+        "tei",
+        "http://localhost:8080",
+        "TEI",
+        replace(_COMPATIBLE, embeddings="v1", rerank="/rerank", rerank_form="texts"),
+        _NO_CHATS,
     ),
     _local(
         "vllm",

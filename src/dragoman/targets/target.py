@@ -42,6 +42,8 @@ class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     """Supports structured output with a JSON Schema."""
     streaming: bool = True
     """Can stream its answer."""
+    chats: bool = True
+    """Answers; without it, it only embeds and ranks texts."""
     forced_choice: bool = True
     """Can be forced to call a tool."""
     thinking: bool = True
@@ -163,15 +165,24 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     answer of InvokeModel, such as `generation`; None if there is none."""
     fill_in: str | None = None
     """The path that fills the gap between a text and a suffix, on the wire `openai_chat`; None if there is none."""
-    embeddings: Literal["texts", "output_dimension", "int8", "single"] | None = None
-    """The form of an embeddings request: None is the wire's own, `texts` Cohere's, `output_dimension` a name for
-    `dimensions`, `int8` vectors of bytes as base64, `single` that of Nova."""
+    embeddings: (
+        Literal[
+            "texts", "v2_texts", "output_dimension", "int8", "input_type", "task", "passage", "search", "v1", "single"
+        ]
+        | None
+    ) = None
+    """The form of an embeddings request: None is the wire's own, `texts` Cohere's (`v2_texts` below the host),
+    `output_dimension` Mistral's, `int8` Perplexity's (vectors of bytes), `input_type` Voyage's, `task` Jina's,
+    `passage` NVIDIA's, `search` OpenRouter's, `v1` OpenAI's below a base URL without a version, `single` Nova's."""
     batches: Literal["files", "jobs", "inline", "s3"] | None = None
     """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google, `s3` as Bedrock
     with the `batch_storage` of its record; None if not."""
     rerank: str | None = None
     """The path that ranks documents, on the wire `openai_chat`; None if there is none. `//path` is below the host, not
     below the base URL. On `bedrock`, `api_version` if the body needs that member."""
+    rerank_form: Literal["top_k", "texts"] | None = None
+    """The form of a request to rank documents: None is Cohere's, `top_k` Voyage's, `texts` that of Text Embeddings
+    Inference, which ranks with the model that it was started with."""
     result_media: bool = False
     """A tool result may have images and documents."""
     schema_with_tools: bool = True

@@ -268,6 +268,8 @@ class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = UNKNOWN_USAGE
     target: str | None = None
+    notices: tuple[Notice, ...] = ()
+    """What of the request the target has no word for."""
 
     def __post_init__(self) -> None:
         # There may be a million numbers, so the usual case is tested by functions of Python itself.

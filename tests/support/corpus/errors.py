@@ -14,6 +14,7 @@ from dragoman.errors import (
     RateLimited,
     ServerFault,
 )
+from tests.support.corpus.endpoints import EndpointCall
 from tests.support.corpus.exchanges import Exchange
 
 BY_STATUS: dict[int, type[ProviderError]] = {
@@ -25,6 +26,7 @@ BY_STATUS: dict[int, type[ProviderError]] = {
     422: BadRequest,
     429: RateLimited,
     500: ServerFault,
+    501: ServerFault,
     503: Overloaded,
 }
 BY_WORDS: tuple[tuple[str, type[ProviderError]], ...] = (
@@ -46,7 +48,7 @@ FACTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def expected_error(exchange: Exchange) -> tuple[type[ProviderError], dict[str, Any]]:
+def expected_error(exchange: Exchange | EndpointCall) -> tuple[type[ProviderError], dict[str, Any]]:
     """What the answer says."""
     text = exchange.body.decode()
     kind = next((kind for words, kind in BY_WORDS if re.search(words, text)), BY_STATUS[exchange.status])

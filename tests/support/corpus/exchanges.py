@@ -29,6 +29,8 @@ WIRES = {
 }
 TEXTS = ("completions", "ollama-generate")
 """Recorded forms of a wire for a plain text, with a server half of their own."""
+ENDPOINTS = ("embeddings", "count-tokens", "models")
+"""Recorded calls that do not generate; `tests.support.corpus.endpoints` has them."""
 NOT_SPOKEN = (
     "writer-completions--openllmetry--test-completions-test-writer-async-streaming-completions-legacy--0-61bea5"
 )
@@ -93,6 +95,7 @@ def not_loaded() -> dict[str, tuple[str, ...]]:
     return {reason: tuple(ids) for reason, ids in reasons.items()}
 
 
+OWN_TEST = "a test of their own"
 INVOKED = {"messages": "anthropic", "converse": "bedrock", "chat": "openai_chat", "text": "bedrock"}
 """The wires of bodies of InvokeModel that generate; `invoked_endpoints` has the others."""
 
@@ -128,12 +131,14 @@ def _reason(data: dict[str, Any]) -> str | None:
         return "a form without a record and without an end mark"
     if data["wire"] in WIRES:
         return None
+    if data["wire"] in ENDPOINTS:
+        return f"{data['wire']}: {OWN_TEST}"
     if data["wire"] != "invoke":
         return f"{data['wire']}: not the form of a wire that generates"
     form = body_form(data["request"].get("body") or {})
     if form is None:
         return "InvokeModel: unknown body"
-    return None if form in INVOKED else f"InvokeModel: {form}, a test of their own"
+    return None if form in INVOKED else f"InvokeModel: {form}: {OWN_TEST}"
 
 
 def by_folder(recordings: Iterable[Exchange]) -> dict[str, dict[str, dict[str, Exchange]]]:

@@ -31,6 +31,7 @@ from dragoman.types import (
     assistant,
     user,
 )
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.base import ServerHalf, Wire
 from dragoman.wires.bedrock.text import TextServer
 from dragoman.wires.common.event_stream import EventStreamDecoder, encode_event, encode_exception
@@ -451,7 +452,7 @@ def test_embeddings_as_a_server(
     endpoint = endpoint_of(body)
     embed = endpoint.decode(asked(body))
     assert isinstance(embed, Embed)
-    assert (embed.model, embed.texts, embed.dimensions) == ("us.m:0", texts, dimensions)
+    assert (embed.model, embed.texts, embed.options.dimensions) == ("us.m:0", texts, dimensions)
     encoded = endpoint.encode(embed, VECTORS).body
     assert json.loads(encoded) == answer
     assert BEDROCK.endpoints.decode_embeddings(encoded).vectors == VECTORS.vectors
@@ -473,7 +474,7 @@ def test_embeddings_that_are_refused(body: JsonObject, match: str) -> None:
 def test_embeddings_of_nova_as_a_client() -> None:
     target = REGISTRY.target("bedrock/amazon.nova-2-multimodal-embeddings-v1:0")
     params = {"embeddingPurpose": "GENERIC_INDEX", "text": {"truncationMode": "NONE", "value": "hi"}}
-    http = BEDROCK.endpoints.encode_embeddings(["hi"], 256, target)
+    http = BEDROCK.endpoints.encode_embeddings(["hi"], EmbeddingOptions(dimensions=256), target)
     assert json.loads(http.body) == {
         "taskType": "SINGLE_EMBEDDING",
         "singleEmbeddingParams": {**params, "embeddingDimension": 256},

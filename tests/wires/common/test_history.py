@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman import wires
 from dragoman.errors import Unsupported
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import (
     Audio,
+    Citation,
     Document,
     Image,
     Message,
@@ -558,3 +560,13 @@ def test_an_answer_of_which_nothing_is_left_stays_where_turns_alternate() -> Non
     turns = repair(Request(messages=messages), NoticeCollector("google"), alternating=True).turns
     assert [turn.text for turn in turns] == ["a", "", "b"]
     assert [turn.text for turn in repair(Request(messages=messages), NoticeCollector("google")).turns] == ["a", "b"]
+
+
+@pytest.mark.parametrize("wire", ["openai_responses", "google_interactions"])
+@pytest.mark.parametrize(("cited", "lost"), [("4 m", 1), (None, 0)])
+def test_a_cited_text_without_a_field_is_noticed(wire: str, cited: str | None, lost: int) -> None:
+    text = Text(text="High.", citations=(Citation(title="Tides", cited_text=cited),))
+    target = Target(provider="p", model="m", wire=wire, base_url="https://x")
+    request = Request(messages=(user("How high?"), assistant(text), user("Why?")))
+    notices = wires.get(wire).client.encode_request(request, target).notices
+    assert [notice.what for notice in notices].count("cited text of citations") == lost

@@ -4,22 +4,46 @@ Models are listed by another service of AWS. Embeddings and rankings are made by
 maker (2026-11).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.bedrock.encoder import encode_request
+from dragoman.wires.bedrock.schema import NAME
+from dragoman.wires.common.embedding_forms import FORMS, SIDES, EmbeddingForm, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.invoke import invoke_path
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 
-COHERE_TEXTS = 96
-"""Texts of one request to a model of Cohere."""
+_CUT = "truncationMode"
+_TITAN = EmbeddingForm(name=NAME, takes_tokens=False, user=False, max_texts=1)
+_FORMS: Mapping[str | None, EmbeddingForm] = {
+    "texts": FORMS["texts"],
+    "single": EmbeddingForm(
+        name=NAME,
+        takes_tokens=False,
+        dimensions="embeddingDimension",
+        purpose="embeddingPurpose",
+        purposes={
+            "query": "GENERIC_RETRIEVAL",
+            "document": "GENERIC_INDEX",
+            "classification": "CLASSIFICATION",
+            "clustering": "CLUSTERING",
+        },
+        default_purpose="document",
+        truncate=_CUT,
+        truncations=SIDES,
+        user=False,
+        max_texts=1,
+    ),
+}
+"""By the quirk `embeddings`; other models have the form of Titan."""
 _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
 
 
@@ -40,29 +64,32 @@ class _Endpoints(Endpoints):
 
     def batch_size(self, target: Target, /) -> int:
         """Amazon's own models take one text per request."""
-        return COHERE_TEXTS if target.quirks.embeddings == "texts" else 1
+        return _FORMS.get(target.quirks.embeddings, _TITAN).max_texts
 
-    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        strings = require_texts(texts, target)
-        if target.quirks.embeddings == "texts":
-            body: JsonObject = {"texts": strings, "input_type": "search_document", "embedding_types": ["float"]}
-            body |= without_none({"output_dimension": dimensions})
-        elif target.quirks.embeddings == "single":
-            params = {"embeddingPurpose": "GENERIC_INDEX", "text": {"truncationMode": "NONE", "value": strings[0]}}
-            params |= without_none({"embeddingDimension": dimensions})
-            body = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": params}
+    def encode_embeddings(
+        self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
+    ) -> HttpRequest:
+        strings, notes = require_texts(texts, target), NoticeCollector(target.wire)
+        kind = target.quirks.embeddings
+        fields = encode_options(options, _FORMS.get(kind, _TITAN), target, notes)
+        if kind == "texts":
+            body: JsonObject = {"texts": strings, **fields}
+        elif kind == "single":
+            text = {"truncationMode": fields.pop(_CUT, "NONE"), "value": strings[0]}
+            body = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {**fields, "text": text}}
         else:
-            body = {"inputText": strings[0], **without_none({"dimensions": dimensions})}
-        return _invoke(target, body)
+            body = {"inputText": strings[0], **fields}
+        return _invoke(target, body, notes)
 
     def encode_rerank(self, query: str, documents: Sequence[str], top: int | None, target: Target, /) -> HttpRequest:
         body = {"query": query, "documents": [*documents], **without_none({"top_n": top})}
-        return _invoke(target, {**body, "api_version": 2} if target.quirks.rerank == "api_version" else body)
+        body = {**body, "api_version": 2} if target.quirks.rerank == "api_version" else body
+        return _invoke(target, body, NoticeCollector(target.wire))
 
 
-def _invoke(target: Target, body: JsonObject) -> HttpRequest:
+def _invoke(target: Target, body: JsonObject, notes: NoticeCollector) -> HttpRequest:
     plain = msgspec.structs.replace(target, hosting=None)
-    return post_request(plain, invoke_path(target.model, stream=False), body, NoticeCollector(target.wire))
+    return post_request(plain, invoke_path(target.model, stream=False), body, notes)
 
 
 ENDPOINTS = _Endpoints()

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Embeddings, JsonObject, Ranking, Request, is_object
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.bedrock.schema import CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
 from dragoman.wires.bedrock.server import ConverseServer
 from dragoman.wires.common.invoke import WHOLE_PATH, body_form, read_path
@@ -40,7 +41,8 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
 
 def _decode_titan(http: HttpRequest) -> Embed:
     body, rest = read_fields(TitanText, decode_request_json(http), "body")
-    return Embed(read_path(http)[0], (body.input_text,), body.dimensions, ignored_fields=tuple(without_none(rest)))
+    options = EmbeddingOptions(dimensions=body.dimensions)
+    return Embed(read_path(http)[0], (body.input_text,), options, ignored_fields=tuple(without_none(rest)))
 
 
 def _encode_titan(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -56,7 +58,8 @@ def _decode_cohere(http: HttpRequest) -> Embed:
     body, rest = read_fields(CohereTexts, decode_request_json(http), "body")
     _check_types(body.embedding_types or ["float"])
     ignored = tuple(name for name in without_none(rest) if name != "truncate" or rest[name] != "NONE")
-    return Embed(read_path(http)[0], tuple(body.texts), body.output_dimension, ignored_fields=ignored)
+    options = EmbeddingOptions(dimensions=body.output_dimension)
+    return Embed(read_path(http)[0], tuple(body.texts), options, ignored_fields=ignored)
 
 
 def _check_types(types: list[str]) -> None:
@@ -81,7 +84,8 @@ def _decode_nova(http: HttpRequest) -> Embed:
     params, rest = read_fields(NovaEmbedding, body.single_embedding_params, "singleEmbeddingParams")
     if not isinstance(value := params.text.get("value"), str):
         raise invalid_field("singleEmbeddingParams.text.value", "must be a text")
-    return Embed(read_path(http)[0], (value,), params.embedding_dimension, ignored_fields=tuple(without_none(rest)))
+    options = EmbeddingOptions(dimensions=params.embedding_dimension)
+    return Embed(read_path(http)[0], (value,), options, ignored_fields=tuple(without_none(rest)))
 
 
 def _encode_nova(_: Embed, embeddings: Embeddings) -> JsonObject:

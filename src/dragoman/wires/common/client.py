@@ -152,7 +152,7 @@ class WireClient:
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
         if request.raw or request.suffix is not None:
             return self._encode_text(request, target)
-        if request.tools or request.stream or request.schema is not None:
+        if request.tools or request.stream or request.schema is not None or not target.capabilities.chats:
             check_capabilities(request, target)
         if not is_text_only(request):
             check_media(request, target.capabilities)
@@ -215,12 +215,14 @@ def is_text_only(request: Request, /) -> bool:
 
 
 def check_capabilities(request: Request, target: Target, /) -> None:
-    """Raise Unsupported if the target lacks tools, structured output or streaming and the request needs it.
+    """Raise Unsupported if the target only embeds, or lacks tools, structured output or streaming that are needed.
 
     Other capabilities are not checked here: a forced tool choice, a schema with `schema_mode="auto"` and reasoning are
     replaced by the nearest thing that the target has, with a notice; media are checked when they are made to fit.
     """
     capabilities = target.capabilities
+    if not capabilities.chats:
+        raise Unsupported("does not answer; it embeds and ranks texts")
     if not capabilities.tools and any(isinstance(tool, Tool | Opaque) for tool in request.tools):
         raise Unsupported("does not support tools")
     if request.schema is not None and not capabilities.structured and request.schema_mode == "native":

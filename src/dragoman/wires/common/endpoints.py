@@ -25,6 +25,8 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64
+from dragoman.types.embedding import EmbeddingOptions
+from dragoman.wires.common.embedding_forms import FORMS, encode_options
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import decode_json, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -93,7 +95,7 @@ class Endpoints:
         return count
 
     def encode_embeddings(
-        self, _texts: Sequence[Embeddable], _dimensions: int | None, target: Target, /
+        self, _texts: Sequence[Embeddable], _options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
         """The request for embeddings."""
         raise Unsupported(f"{target.provider}: embeddings are not supported")
@@ -115,8 +117,8 @@ class Endpoints:
     def decode_embeddings(self, body: bytes, target: Target | None = None, /) -> Embeddings:
         """The vectors of a response, in the order of the texts."""
         data = decode_json(_ANY, body)
-        is_int8 = target is not None and target.quirks.embeddings == "int8"
-        vectors = _vectors(data, "b" if is_int8 else "f")
+        form = FORMS.get(target.quirks.embeddings if target is not None else None, FORMS[None])
+        vectors = _vectors(data, form.number)
         if not vectors:
             raise Malformed("the response has no embeddings")
         return Embeddings(vectors=vectors, usage=_usage(data))
@@ -139,31 +141,33 @@ class OpenAIEndpoints(Endpoints):
         _, separator, query = hosting.path.partition("?")
         return get_request(target, f"/models{separator}{query}")
 
-    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        """POST /embeddings; POST /embed if the target speaks Cohere's protocol."""
-        body: JsonObject = {"model": target.model}
-        if target.quirks.embeddings == "texts":
-            body |= {
-                "texts": require_texts(texts, target),
-                "input_type": "search_document",
-                "embedding_types": ["float"],
-            }
-            path, size = "/embed", "output_dimension"
-        elif target.quirks.embeddings == "int8":
-            # Its base URL has no version, and its vectors no other form than bytes (2026-10).
-            body |= {"input": require_texts(texts, target), "encoding_format": "base64_int8"}
-            path, size = "/v1/embeddings", "dimensions"
-        else:
-            body |= {"input": list(texts)}
-            path, size = "/embeddings", target.quirks.embeddings or "dimensions"
-        return post_request(target, path, {**body, **without_none({size: dimensions})}, NoticeCollector(target.wire))
+    def batch_size(self, target: Target, /) -> int:
+        """How many texts the form of the target takes."""
+        return FORMS[target.quirks.embeddings].max_texts
+
+    def encode_embeddings(
+        self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
+    ) -> HttpRequest:
+        """POST /embeddings, or the path of the target's own form."""
+        form, notes = FORMS[target.quirks.embeddings], NoticeCollector(target.wire)
+        body: JsonObject = {
+            "model": target.model,
+            form.texts: [*texts] if form.takes_tokens else require_texts(texts, target),
+            **encode_options(options, form, target, notes),
+        }
+        http = post_request(target, form.path, body, notes)
+        return msgspec.structs.replace(http, path=form.path) if form.is_at_host else http
 
     def encode_rerank(self, query: str, documents: Sequence[str], top: int | None, target: Target, /) -> HttpRequest:
         """The request that Cohere, Jina, vLLM and others share."""
         if target.quirks.rerank is None:
             return super().encode_rerank(query, documents, top, target)
-        body = {"model": target.model, "query": query, "documents": [*documents], **without_none({"top_n": top})}
-        path = target.quirks.rerank
+        kind, path = target.quirks.rerank_form, target.quirks.rerank
+        if kind == "texts":
+            body: JsonObject = {"query": query, "texts": [*documents]}
+        else:
+            body = {"model": target.model, "query": query, "documents": [*documents]}
+            body |= without_none({kind or "top_n": top})
         http = post_request(target, path, body, NoticeCollector(target.wire))
         return msgspec.structs.replace(http, path=path[1:]) if path.startswith("//") else http
 

@@ -332,6 +332,8 @@ def _with_sources(text: Text, notes: NoticeCollector, *, citations: str) -> Text
         if not covers_citations(data):
             _note_foreign({name: data}, "text part", notes)
     own = text.extra.get(notes.wire)
+    if citations == "all" and own is None and any(citation.cited_text for citation in text.citations):
+        notes.add("dropped", "cited text of citations", "not supported")
     if citations == "all" or (own is not None and (citations == "own" or not own)):
         return text
     changed = with_numbered_sources(text)

@@ -26,7 +26,8 @@ from dragoman.wires.common.batches import (
 from dragoman.wires.common.json import encode_json, whole_number
 
 MIN_ROWS = 100
-"""Bedrock fails jobs with fewer rows."""
+"""The default of the quota "Minimum number of records per batch inference job", which each model has; AWS fails jobs
+with fewer rows (2026-11)."""
 _JOBS = "/model-invocation-job"
 _NAME = f"{TOKEN}-"
 _ENDED = frozenset({"Completed", "PartiallyCompleted", "Failed", "Stopped", "Expired"})

@@ -22,6 +22,7 @@ from dragoman.types import (
     Request,
     Response,
 )
+from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.batch_values import BatchPage, BatchQuery, BatchRowResult, StoredBatch
 from dragoman.wires.common.json import encode_json
 
@@ -61,9 +62,9 @@ class Embed(msgspec.Struct, frozen=True):
 
     model: str
     texts: tuple[str | tuple[int, ...], ...]
-    dimensions: int | None = None
-    base64: bool = False
-    """Whether the client wants vectors as base64 instead of lists of numbers."""
+    options: EmbeddingOptions = EmbeddingOptions()
+    form: Any = None
+    """What `encode` needs to know: in which form the client wants the vectors, if not as lists of numbers."""
     ignored_fields: tuple[str, ...] = ()
     """Fields of the request that are not passed on."""
 

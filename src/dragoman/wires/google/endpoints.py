@@ -10,9 +10,10 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, ModelInfo, Request
+from dragoman.types.embedding import EmbeddingOptions
+from dragoman.wires.common.embedding_forms import GOOGLE, GOOGLE_CLOUD, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
-from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google.encoder import cloud_of, encode_request, locate
 from dragoman.wires.google.schema import NAME
@@ -20,6 +21,8 @@ from dragoman.wires.google.schema import NAME
 _GENERATE = ":generateContent"
 _COUNTED_FIELDS = ("systemInstruction", "tools", "generationConfig", "contents")
 """What Vertex AI takes to count; it refuses other fields."""
+_INSTANCE_FIELDS = {"taskType": "task_type", "title": "title"}
+"""The fields of a text in a request of `predict`."""
 
 
 class _Endpoints(Endpoints):
@@ -54,23 +57,16 @@ class _Endpoints(Endpoints):
         path = http.path.removesuffix(_GENERATE) + ":countTokens"
         return msgspec.structs.replace(http, path=path, body=msgspec.json.encode(counted))
 
-    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        strings = require_texts(texts, target)
+    def encode_embeddings(
+        self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
+    ) -> HttpRequest:
+        strings, notes = require_texts(texts, target), NoticeCollector(NAME)
         if cloud_of(target) is not None:
-            return _encode_cloud_embeddings(strings, without_none({"outputDimensionality": dimensions}), target)
-        requests = [
-            without_none(
-                {
-                    "model": _resource(target),
-                    "content": {"parts": [{"text": text}]},
-                    "outputDimensionality": dimensions,
-                }
-            )
-            for text in strings
-        ]
-        return post_request(
-            target, f"/{_resource(target)}:batchEmbedContents", {"requests": requests}, NoticeCollector(NAME)
-        )
+            return _encode_cloud_embeddings(strings, options, target, notes)
+        fields = encode_options(options, GOOGLE, target, notes)
+        model = _resource(target)
+        requests = [{"model": model, "content": {"parts": [{"text": text}]}, **fields} for text in strings]
+        return post_request(target, f"/{model}:batchEmbedContents", {"requests": requests}, notes)
 
 
 def _is_embed_content(target: Target) -> bool:
@@ -79,18 +75,23 @@ def _is_embed_content(target: Target) -> bool:
     return ("gemini" in model and model != "gemini-embedding-001") or "maas" in model
 
 
-def _encode_cloud_embeddings(texts: list[str], options: JsonObject, target: Target) -> HttpRequest:
+def _encode_cloud_embeddings(
+    texts: list[str], options: EmbeddingOptions, target: Target, notes: NoticeCollector
+) -> HttpRequest:
+    fields = encode_options(options, GOOGLE_CLOUD, target, notes)
     if _is_embed_content(target):
         content = {"role": "user", "parts": [{"text": text} for text in texts]}
         method, field = ":embedContent", "embedContentConfig"
         body: JsonObject = {"content": content}
     else:
         method, field = ":predict", "parameters"
-        body = {"instances": [{"content": text} for text in texts]}
-    if options:
-        body[field] = options
+        # What a text is for belongs to each text.
+        own = {_INSTANCE_FIELDS[name]: fields.pop(name) for name in _INSTANCE_FIELDS if name in fields}
+        body = {"instances": [{"content": text, **own} for text in texts]}
+    if fields:
+        body[field] = fields
     target, resource = locate(target)
-    return post_request(target, resource + method, body, NoticeCollector(NAME))
+    return post_request(target, resource + method, body, notes)
 
 
 def _resource(target: Target) -> str:

@@ -4,6 +4,8 @@ import msgspec
 
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, is_list, is_object
+from dragoman.types.embedding import EmbeddingOptions
+from dragoman.wires.common.embedding_forms import read_options
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
 from dragoman.wires.common.server_endpoints import (
@@ -19,7 +21,7 @@ from dragoman.wires.common.server_endpoints import (
     path_parameters,
     show_model_endpoint,
 )
-from dragoman.wires.google.schema import camel
+from dragoman.wires.google.schema import NAME, camel
 from dragoman.wires.google.server import CLOUD_PATHS, GeminiServer, published
 
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
@@ -62,16 +64,21 @@ def _decode_text(content: object, field: str) -> str:
 
 def _decode_embed(model: str, requests: list[tuple[str, JsonObject]]) -> Embed:
     """Decode the requests of a body, each with the name of its field."""
-    sizes = {request.get("outputDimensionality") for _, request in requests}
-    size = sizes.pop() if sizes else None
-    if sizes or not (size is None or (isinstance(size, int) and size > 0)):
-        raise invalid_field("outputDimensionality", "must be a number > 0, the same in all requests")
-    ignored = sorted({field for _, request in requests for field in without_none(request)} - _EMBED_FIELDS)
+    said = [_decode_options(request) for _, request in requests]
+    if any(each != said[0] for each in said):
+        raise invalid_field("requests", "must have the same options in all requests; send one body for each of them")
     prefixes = [f"{field}.content" if field else "content" for field, _ in requests]
     texts = tuple(
         _decode_text(request.get("content"), prefix) for (_, request), prefix in zip(requests, prefixes, strict=True)
     )
-    return Embed(model, texts, size, ignored_fields=tuple(ignored))
+    return Embed(model, texts, said[0])
+
+
+def _decode_options(fields: JsonObject) -> EmbeddingOptions:
+    size = fields.get("outputDimensionality")
+    if not (size is None or (isinstance(size, int) and size > 0)):
+        raise invalid_field("outputDimensionality", "must be a number > 0")
+    return read_options(NAME, {name: fields[name] for name in fields if name not in _EMBED_FIELDS}, size)
 
 
 def _embed_endpoint(path: str) -> ServerEndpoint:
@@ -93,7 +100,7 @@ def _batch_embed_endpoint(path: str) -> ServerEndpoint:
         requests = camel(decode_request_json(http)).get("requests")
         if not is_list(requests) or not requests:
             raise missing_field("requests")
-        named = [(f"requests[{i}]", request if is_object(request) else {}) for i, request in enumerate(requests)]
+        named = [(f"requests[{i}]", camel(request) if is_object(request) else {}) for i, request in enumerate(requests)]
         return _decode_embed(path_parameter(route, http), named)
 
     def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -144,6 +151,10 @@ def _cloud_embed_endpoint(path: str) -> ServerEndpoint:
     return embeddings_endpoint(route, decode, encode)
 
 
+def _options_of(parameters: object) -> JsonObject:
+    return camel(parameters) if is_object(parameters) else {}
+
+
 def _predict_endpoint(path: str) -> ServerEndpoint:
     """Embeddings as the cloud serves them: one text per instance."""
     route = Route(method="POST", path=f"{path}/{{model}}:predict")
@@ -151,15 +162,14 @@ def _predict_endpoint(path: str) -> ServerEndpoint:
     def decode(http: HttpRequest) -> Embed:
         body = decode_request_json(http)
         instances, parameters = (body.get("instances"), body.get("parameters")) if is_object(body) else (None, None)
-        texts = [item.get("content") if is_object(item) else None for item in instances] if is_list(instances) else []
+        items = [item if is_object(item) else {} for item in instances] if is_list(instances) else []
+        texts = [item.get("content") for item in items]
         if not texts or not all(isinstance(text, str) for text in texts):
             raise invalid_field("instances", "must be a list of objects with the text in content")
-        options = parameters if is_object(parameters) else {}
-        size = options.get("outputDimensionality")
-        if not (size is None or (isinstance(size, int) and size > 0)):
-            raise invalid_field("parameters.outputDimensionality", "must be a number > 0")
-        ignored = sorted(without_none(options).keys() - {"outputDimensionality"})
-        return Embed(_cloud_model(route, http), tuple(map(str, texts)), size, ignored_fields=tuple(ignored))
+        own = [_decode_options({**camel(item), **_options_of(parameters)}) for item in items]
+        if any(each != own[0] for each in own):
+            raise invalid_field("instances", "must have the same options; send one body for each of them")
+        return Embed(_cloud_model(route, http), tuple(map(str, texts)), own[0])
 
     def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
         # The count is that of all texts together; the cloud has one for each.

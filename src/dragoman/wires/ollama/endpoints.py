@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
+from dragoman.types.embedding import EmbeddingOptions
+from dragoman.wires.common.embedding_forms import OLLAMA, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
-from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.ollama.schema import NAME
 
@@ -15,13 +16,13 @@ class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
         return get_request(target, "/api/tags")
 
-    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        body = {
-            "model": target.model,
-            "input": require_texts(texts, target),
-            **without_none({"dimensions": dimensions}),
-        }
-        return post_request(target, "/api/embed", body, NoticeCollector(NAME))
+    def encode_embeddings(
+        self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
+    ) -> HttpRequest:
+        notes = NoticeCollector(NAME)
+        fields = encode_options(options, OLLAMA, target, notes)
+        body = {"model": target.model, "input": require_texts(texts, target), **fields}
+        return post_request(target, "/api/embed", body, notes)
 
 
 ENDPOINTS = _Endpoints()

@@ -4,6 +4,7 @@ from hashlib import sha256
 
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo
+from dragoman.wires.common.embedding_forms import read_options
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.request_body import decode_request_json, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
@@ -16,7 +17,7 @@ from dragoman.wires.common.server_endpoints import (
     list_models_endpoint,
     static_endpoint,
 )
-from dragoman.wires.ollama.schema import OllamaEmbedRequest, OllamaOldEmbedRequest, OllamaShowRequest, write_time
+from dragoman.wires.ollama.schema import NAME, OllamaEmbedRequest, OllamaOldEmbedRequest, OllamaShowRequest, write_time
 
 VERSION = "0.13.0"
 """The version of the API that is served (2026-11); clients ask for it before they send tools or think."""
@@ -64,7 +65,7 @@ def _encode_show(model: ModelInfo) -> JsonObject:
 def _decode_embed(http: HttpRequest) -> Embed:
     body, rest = read_fields(OllamaEmbedRequest, decode_request_json(http), "body")
     texts = (body.input,) if isinstance(body.input, str) else tuple(body.input)
-    return Embed(body.model, texts, body.dimensions, ignored_fields=tuple(without_none(rest)))
+    return Embed(body.model, texts, read_options(NAME, rest, body.dimensions))
 
 
 def _encode_embeddings(query: Embed, embeddings: Embeddings) -> JsonObject:
@@ -79,7 +80,7 @@ def _encode_embeddings(query: Embed, embeddings: Embeddings) -> JsonObject:
 def _decode_old_embed(http: HttpRequest) -> Embed:
     """Decode a request of `/api/embeddings`, which Ollama replaced with `/api/embed` but still serves (2026-11)."""
     body, rest = read_fields(OllamaOldEmbedRequest, decode_request_json(http), "body")
-    return Embed(body.model, (body.prompt,), ignored_fields=tuple(without_none(rest)))
+    return Embed(body.model, (body.prompt,), read_options(NAME, rest))
 
 
 def _encode_old_embedding(_: Embed, embeddings: Embeddings) -> JsonObject:

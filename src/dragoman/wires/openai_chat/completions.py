@@ -14,7 +14,7 @@ from dragoman.types import Choice, JsonObject, Message, Opaque, Part, Request, R
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.completions import TOKENS, read_prompts
 from dragoman.wires.common.errors import encode_openai_error
-from dragoman.wires.common.extra import body_extra, full_extra, request_extra
+from dragoman.wires.common.extra import body_extra, full_extra, request_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import encode_json, without_none
@@ -51,6 +51,10 @@ def encode_completion(request: Request, target: Target) -> HttpRequest | None:
     prompts = read_prompts(request)
     notes = NoticeCollector(NAME, strict=request.strict)
     own = full_extra(request, COMPLETIONS)
+    if not target.quirks.accepts_unknown_fields:
+        for field in wire_extra(request.extra, COMPLETIONS):
+            notes.add("dropped", field, "not supported")
+            del own[field]
     others = {name: fields for name, fields in request.extra.items() if not name.startswith(COMPLETIONS)}
     extra = {**body_extra(replace(request, extra=others), target, notes), **own}
     stream_options = extra.pop("stream_options", None)

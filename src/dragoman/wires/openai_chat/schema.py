@@ -254,6 +254,17 @@ class OpenAIEmbeddingsRequest(msgspec.Struct, kw_only=True):
     encoding_format: Literal["float", "base64"] | None = None
 
 
+class TextsRequest(msgspec.Struct, kw_only=True):
+    """The body of a request for embeddings of `texts`."""
+
+    model: str = ""
+    texts: list[str] | None = None
+    inputs: list[JsonObject] | None = None
+    images: list[str] | None = None
+    embedding_types: list[str] | None = None
+    output_dimension: Annotated[int, Meta(ge=1)] | None = None
+
+
 class RerankRequest(msgspec.Struct, kw_only=True):
     """The body of a request that ranks documents."""
 
@@ -261,6 +272,8 @@ class RerankRequest(msgspec.Struct, kw_only=True):
     query: str
     documents: list[str | JsonObject]
     top_n: Annotated[int, Meta(ge=1)] | None = None
+    top_k: Annotated[int, Meta(ge=1)] | None = None
+    """Another name of `top_n`."""
     return_documents: bool | None = None
 
 

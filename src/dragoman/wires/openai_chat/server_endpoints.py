@@ -1,24 +1,19 @@
 """Models, embeddings and files for clients of OpenAI."""
 
-import struct
-
-from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import Embeddings, JsonObject, ModelInfo, Ranking
-from dragoman.types.data_urls import encode_base64
-from dragoman.wires.common.json import without_none
+from dragoman.http import HttpRequest
+from dragoman.types import Embeddings, JsonObject, ModelInfo
+from dragoman.wires.common.embedding_forms import pack, read_options
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
-    Rerank,
     Route,
-    ServerEndpoint,
     embeddings_endpoint,
-    json_response,
     list_models_endpoint,
     show_model_endpoint,
 )
 from dragoman.wires.openai_chat.file_endpoints import FILE_ENDPOINTS
-from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest, RerankRequest
+from dragoman.wires.openai_chat.schema import NAME, OpenAIEmbeddingsRequest
+from dragoman.wires.openai_chat.search_endpoints import SEARCH_ENDPOINTS
 from dragoman.wires.openai_chat.server import PLACE_PATHS, deployment
 
 
@@ -36,10 +31,12 @@ def _decode_embed(http: HttpRequest) -> Embed:
     model = body.model or deployment(http)
     if not model:
         raise missing_field("model")
-    base64 = body.encoding_format == "base64"
-    return Embed(
-        model, decode_texts(body.input, "input"), body.dimensions, base64, ignored_fields=tuple(without_none(rest))
-    )
+    form = _NUMBERS.get(str(rest.get("output_dtype")), "f") if body.encoding_format == "base64" else None
+    return Embed(model, decode_texts(body.input, "input"), read_options(NAME, rest, body.dimensions), form)
+
+
+_NUMBERS = {"int8": "b", "binary": "b", "uint8": "B", "ubinary": "B"}
+"""The code in `struct` of the numbers that a client wants as its `output_dtype`; the others are floats."""
 
 
 def decode_texts(value: str | list[str | int | list[int]], field: str) -> tuple[str | tuple[int, ...], ...]:
@@ -55,51 +52,13 @@ def decode_texts(value: str | list[str | int | list[int]], field: str) -> tuple[
 
 def _encode_embeddings(request: Embed, embeddings: Embeddings) -> JsonObject:
     tokens = embeddings.usage.input or 0
-    vectors = [_pack(vector) if request.base64 else list(vector) for vector in embeddings.vectors]
+    vectors = [list(vector) if request.form is None else pack(vector, request.form) for vector in embeddings.vectors]
     return {
         "object": "list",
         "data": [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)],
         "model": request.model,
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
-
-
-def _pack(vector: tuple[float, ...]) -> str:
-    return encode_base64(struct.pack(f"<{len(vector)}f", *vector))
-
-
-def _decode_rerank(http: HttpRequest) -> Rerank:
-    body, rest = read_fields(RerankRequest, decode_request_json(http), "body")
-    if not body.model:
-        raise missing_field("model")
-    texts = tuple(_document(document, index) for index, document in enumerate(body.documents))
-    ignored = tuple(without_none(rest))
-    return Rerank(body.model, body.query, texts, body.top_n, bool(body.return_documents), ignored_fields=ignored)
-
-
-def _document(document: str | JsonObject, index: int) -> str:
-    text = document if isinstance(document, str) else document.get("text")
-    if not isinstance(text, str):
-        raise invalid_field(f"documents[{index}]", "must be a text or an object with a text")
-    return text
-
-
-def _encode_ranking(request: Rerank, ranking: Ranking) -> HttpResponse:
-    tokens = ranking.usage.input or 0
-    results: list[JsonObject] = []
-    for document in ranking.documents:
-        results.append({"index": document.index, "relevance_score": document.score})
-        if request.with_texts:
-            results[-1]["document"] = {"text": request.documents[document.index]}
-    return json_response(
-        {
-            "object": "rerank",
-            "model": request.model,
-            "results": results,
-            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-            "meta": {"api_version": {"version": "2"}, "tokens": {"input_tokens": tokens}},
-        }
-    )
 
 
 _MODELS = ("/v1", "/openai/v1", "/openai")
@@ -115,9 +74,6 @@ SERVER_ENDPOINTS = (
         embeddings_endpoint(Route(method="POST", path=f"{start}/embeddings"), _decode_embed, _encode_embeddings)
         for start in ("/v1", "/openai/v1", "/openai/deployments/{model}")
     ),
-    *(
-        ServerEndpoint(Route(method="POST", path=f"{start}/rerank"), _decode_rerank, _encode_ranking)
-        for start in ("", "/v1", "/v2")
-    ),
+    *SEARCH_ENDPOINTS,
     *FILE_ENDPOINTS,
 )
