@@ -216,7 +216,7 @@ def test_the_errors_of_the_bucket_are_read(wire: str) -> None:
 NAMED = {"AWS_BEDROCK_BATCH_S3_URI": "s3://tides/a/b", "AWS_BEDROCK_BATCH_ROLE_ARN": STORAGE.role}
 
 
-def storage_of(record: Provider, **env: str) -> BatchStorage | None:
+def storage_of(record: Provider, **env: str) -> BatchStorage | str | None:
     return record.target("m", env={**ENV, **env}).batch_storage
 
 
@@ -236,6 +236,10 @@ def test_the_storage_is_read_from_the_environment() -> None:
     ("variable", "value"),
     [("AWS_BEDROCK_BATCH_S3_URI", "tides"), ("AWS_BEDROCK_BATCH_ROLE_ARN", "batches")],
 )
-def test_a_wrong_variable_is_named(variable: str, value: str) -> None:
+def test_a_wrong_variable_is_named_by_a_batch_and_hinders_no_call(variable: str, value: str) -> None:
+    target = PROVIDERS["bedrock"].target("m", env={**ENV, **NAMED, variable: value})
+    rows = rows_of(target)
+    assert rows[0].http.path == "/model/m/converse"
     with pytest.raises(SetupError, match=f"bedrock: {variable}: .* must be .*, got '{value}'"):
-        storage_of(PROVIDERS["bedrock"], **{**NAMED, variable: value})
+        batches_of().encode_upload(rows, "0af", target)
+    assert batches_of().encode_fetch("j", target).origin == "https://bedrock.eu-west-1.amazonaws.com"

@@ -131,7 +131,8 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
         hosting = self.hosting
         return hosting and replace(hosting, path=self._with_variables(hosting.path, env))
 
-    def _batch_storage(self, env: Mapping[str, str]) -> BatchStorage | None:
+    def _batch_storage(self, env: Mapping[str, str]) -> BatchStorage | str | None:
+        """The storage, or what is wrong with it: only batches need one."""
         if self.batch_storage is not None or self.quirks.batches != "s3":
             return self.batch_storage
         fields = {field: value for field, name in STORAGE_NAMES.items() if (value := env.get(name, "").strip())}
@@ -140,7 +141,7 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
         try:
             return BatchStorage(**fields)
         except SetupError as error:
-            raise SetupError(f"{self.name}: {STORAGE_NAMES[error.param or 'uri']}: {error}") from None
+            return f"{self.name}: {STORAGE_NAMES[error.param or 'uri']}: {error}"
 
     def _with_variables(self, text: str, env: Mapping[str, str]) -> str:
         return re.sub(_VARIABLE, lambda match: self._variable(match[1].split("|"), match[2], env), text)

@@ -161,8 +161,10 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     thought_signatures: bool = False
     """The first tool call of a step in the history needs its thought signature."""
     completions: str | None = None
-    """The path that continues a plain text, on the wire `openai_chat`; on `bedrock`, the member with the text in an
-    answer of InvokeModel, such as `generation`; None if there is none."""
+    """The path that continues a plain text, on the wire `openai_chat`; None if there is none."""
+    invoke_text: Literal["results", "completion", "generation", "generations", "outputs", "choices"] | None = None
+    """On the wire `bedrock`, the member of an answer of InvokeModel that has the continued text; it tells the form of
+    the whole body. None if the model does not continue texts."""
     fill_in: str | None = None
     """The path that fills the gap between a text and a suffix, on the wire `openai_chat`; None if there is none."""
     embeddings: (
@@ -178,11 +180,14 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """How it runs batches: with `files` as OpenAI, `jobs` as Mistral, `inline` as Anthropic and Google, `s3` as Bedrock
     with the `batch_storage` of its record; None if not."""
     rerank: str | None = None
-    """The path that ranks documents, on the wire `openai_chat`; None if there is none. `//path` is below the host, not
-    below the base URL. On `bedrock`, `api_version` if the body needs that member."""
+    """The path that ranks documents, on the wire `openai_chat`; None if there is none."""
     rerank_form: Literal["top_k", "texts"] | None = None
     """The form of a request to rank documents: None is Cohere's, `top_k` Voyage's, `texts` that of Text Embeddings
     Inference, which ranks with the model that it was started with."""
+    rerank_at_host: bool = False
+    """The path of `rerank` is below the host of the base URL, not below the base URL."""
+    rerank_version: int | None = None
+    """On the wire `bedrock`, the `api_version` that a request to rank documents must have; None if it must not."""
     result_media: bool = False
     """A tool result may have images and documents."""
     schema_with_tools: bool = True
@@ -316,8 +321,9 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The transport for its requests; None is the driver's own."""
     credential: Any = None
     """A `Credential` that signs the requests, instead of `api_key`."""
-    batch_storage: BatchStorage | None = None
-    """Where the rows of batches are stored, if the provider wants them in a storage of its user."""
+    batch_storage: BatchStorage | str | None = None
+    """Where the rows of batches are stored, if the provider wants them in a storage of its user; a text says what is
+    wrong with it."""
     deployment_limits: DeploymentLimits | None = None
     """What it may get at most, from this process or from all gateways that share a store."""
     pool: DeploymentPool | None = None

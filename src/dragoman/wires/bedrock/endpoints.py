@@ -83,7 +83,7 @@ class _Endpoints(Endpoints):
 
     def encode_rerank(self, query: str, documents: Sequence[str], top: int | None, target: Target, /) -> HttpRequest:
         body = {"query": query, "documents": [*documents], **without_none({"top_n": top})}
-        body = {**body, "api_version": 2} if target.quirks.rerank == "api_version" else body
+        body |= without_none({"api_version": target.quirks.rerank_version})
         return _invoke(target, body, NoticeCollector(target.wire))
 
 

@@ -46,7 +46,7 @@ _BOUNDS = (
 
 def encode_text(request: Request, target: Target) -> HttpRequest | None:
     """The call of InvokeModel that continues a text; None if the form of the model's body is not known."""
-    form = FORMS.get(target.quirks.completions or "")
+    form = FORMS.get(target.quirks.invoke_text or "")
     if form is None or request.suffix is not None:
         return None
     prompts = read_prompts(request)

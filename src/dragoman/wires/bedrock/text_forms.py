@@ -127,7 +127,7 @@ FORMS = {
         words=_STOP,
     ),
 }
-"""By the member of the answer that has the text: the value of the quirk `completions`."""
+"""By the member of the answer that has the text: the value of the quirk `invoke_text`."""
 ANY_FORM = "outputs"
 """The form of a request that has no sign of another."""
 MEANINGS: dict[str, FinishReason] = {

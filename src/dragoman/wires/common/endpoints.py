@@ -169,7 +169,7 @@ class OpenAIEndpoints(Endpoints):
             body = {"model": target.model, "query": query, "documents": [*documents]}
             body |= without_none({kind or "top_n": top})
         http = post_request(target, path, body, NoticeCollector(target.wire))
-        return msgspec.structs.replace(http, path=path[1:]) if path.startswith("//") else http
+        return msgspec.structs.replace(http, path=path) if target.quirks.rerank_at_host else http
 
 
 def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:

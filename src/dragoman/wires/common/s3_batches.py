@@ -148,7 +148,10 @@ def _uri(data: dict[str, object], side: str) -> str:
 
 
 def _storage(target: Target) -> BatchStorage:
-    if target.batch_storage is None:
+    storage = target.batch_storage
+    if isinstance(storage, str):
+        raise SetupError(storage)
+    if storage is None:
         raise SetupError(
             f"{target.provider}: batch_storage must be set for batches, got none; set AWS_BEDROCK_BATCH_S3_URI and"
             " AWS_BEDROCK_BATCH_ROLE_ARN"
@@ -158,11 +161,11 @@ def _storage(target: Target) -> BatchStorage:
             f"{target.provider}: a batch must have keys of AWS, got a bearer token, which S3 does not take; set"
             " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
         )
-    return target.batch_storage
+    return storage
 
 
 def _jobs_request(method: str, path: str, target: Target, body: bytes = b"") -> HttpRequest:
-    own = target.batch_storage and target.batch_storage.jobs_url
+    own = target.batch_storage.jobs_url if isinstance(target.batch_storage, BatchStorage) else None
     origin, prefix = split_base_url(own) if own else (_service(target, "bedrock"), "")
     headers = {"content-type": "application/json"} if method == "POST" else {}
     headers |= {**target.auth_headers(), **target.headers}
