@@ -94,6 +94,27 @@ def test_a_response_survives(exchange: Exchange) -> None:
     assert fold(again).message == response.message
 
 
+TAGGED = [each for each in ANSWERED if each.form == "chat" and b"gpt-oss" in each.body]
+
+
+@pytest.mark.parametrize("exchange", TAGGED, ids=lambda exchange: exchange.id)
+def test_thinking_between_tags_is_apart(exchange: Exchange) -> None:
+    to = target(f"bedrock-openai/{exchange.model}", api_key="k", base_url="https://bedrock")
+    _, quirks = apply_families(to.name, to.wire, to.capabilities, to.quirks)
+    to = msgspec.structs.replace(to, quirks=quirks)
+    client = wires.get(exchange.wire).client
+    if exchange.streamed:
+        events, error = laws.read(client.stream_decoder(None, to), [exchange.body])
+        assert error is None
+    else:
+        events = client.decode_body(exchange.body, None, to)
+    found = fold(events)
+    assert found.thinking
+    assert "reasoning>" not in found.thinking + found.text
+    back = fold(client.decode_body(exchange.server.encode_body(found, decoded_request(exchange)).body, None, to))
+    assert view(back) == view(found)
+
+
 def decode(exchange: Exchange) -> tuple[list[Event], DragomanError | None]:
     client = wires.get(exchange.wire).client
     if exchange.streamed:

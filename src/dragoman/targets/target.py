@@ -203,7 +203,9 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     forced_choice_with_thinking: bool = True
     """A call can be forced while the model thinks."""
     think_tags: bool = False
-    """The text of an answer may have thinking in `<think>` tags."""
+    """The text of an answer may have thinking in `<think>` tags, or in those of `think_tag`."""
+    think_tag: Literal["think", "reasoning"] = "think"
+    """With `think_tags`: the name of the tag."""
     think_opened: bool = False
     """With `think_tags`: the prompt ends with `<think>`, so the text before `</think>` is thinking. A stream gives no
     text before its end is known."""

@@ -2,6 +2,7 @@
 
 import json
 import time
+from base64 import b64encode
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -17,7 +18,8 @@ from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer
 from dragoman.types import JsonObject, Part, Request, Response, Text, Thinking, ToolCall
-from dragoman.wires.common.think_tags import ThinkTagSplitter
+from dragoman.wires.common.event_stream import encode_event
+from dragoman.wires.common.think_tags import ThinkTag, ThinkTagSplitter
 from tests.support.wires.laws import obeys_grammar
 
 CASES: dict[str, list[tuple[str, str]]] = {
@@ -68,9 +70,22 @@ OPENED: dict[str, list[tuple[str, str]]] = {
 """Texts of models whose prompt ends with `<think>`. Other texts are split as usual."""
 
 
-def split(*pieces: str, may_be_open: bool = False) -> list[tuple[str, str]]:
+JOINED: dict[str, list[tuple[str, str]]] = {
+    "<reasoning>So </reasoning><reasoning> it is.</reasoning>Yes.": [("thinking", "So  it is."), ("text", "Yes.")],
+    "<reasoning>a\n</reasoning>\n<reasoning>b</reasoning>\n\nYes. ": [("thinking", "a\nb"), ("text", "Yes. ")],
+    "<reasoning></reasoning>Yes.": [("text", "Yes.")],
+    "<reasoning>a </reason": [("thinking", "a </reason")],
+    "So <reasoning> a</reasoning> be it": [("text", "So "), ("thinking", " a"), ("text", "be it")],
+    "So <reasoning>a": [("text", "So <reasoning>a")],
+    "`<reasoning>` begins, `</reasoning>` ends": [("text", "`<reasoning>` begins, `</reasoning>` ends")],
+    "<think>a</think>b": [("text", "<think>a</think>b")],
+}
+"""Texts of Bedrock, which puts each piece of a stream between tags."""
+
+
+def split(*pieces: str, may_be_open: bool = False, tag: ThinkTag = "think") -> list[tuple[str, str]]:
     """What becomes of the pieces; adjacent pieces of one kind are joined."""
-    splitter = ThinkTagSplitter(may_be_open=may_be_open)
+    splitter = ThinkTagSplitter(tag, may_be_open=may_be_open)
     found = [piece for text in pieces for piece in splitter.feed(text)] + splitter.end()
     assert all(text for _, text in found)
     return [(kind, "".join(text for _, text in group)) for kind, group in groupby(found, key=itemgetter(0))]
@@ -95,6 +110,13 @@ def test_thinking_that_the_prompt_opened_ends_at_its_tag(text: str) -> None:
         assert split(text[:cut], text[cut:], may_be_open=True) == expected
 
 
+@pytest.mark.parametrize("text", JOINED)
+def test_blocks_of_reasoning_are_one_thinking(text: str) -> None:
+    assert split(*text, tag="reasoning") == JOINED[text]
+    for cut in range(len(text) + 1):
+        assert split(text[:cut], text[cut:], tag="reasoning") == JOINED[text]
+
+
 TEXTS = st.lists(
     st.sampled_from(["<think>", "</think>", "<", "think>", "</", " ", "\n", "`", "a", "é", "<think", "</thin"])
 ).map("".join)
@@ -106,6 +128,8 @@ def test_any_cuts_give_the_same(text: str, cuts: list[int]) -> None:
     pieces = [text[start:end] for start, end in pairwise(places)]
     assert split(*pieces) == split(text)
     assert split(*pieces, may_be_open=True) == split(text, may_be_open=True)
+    renamed = [piece.replace("think", "reasoning") for piece in pieces]
+    assert split(*renamed, tag="reasoning") == split("".join(renamed), tag="reasoning")
 
 
 @given(TEXTS.map(lambda text: text.replace("`", "")))
@@ -159,6 +183,31 @@ def test_a_body_has_thinking_and_text() -> None:
     client = wires.get("openai_chat").client
     assert fold(client.decode_body(body, None, LOCAL)).message.parts == (THOUGHT, Text(text="Yes."))
     assert fold(client.decode_body(body)).text == "<think>Hm.</think>\n\nYes."
+
+
+GPT_OSS = Registry(env={"AWS_REGION": "eu-west-1"}).target("bedrock-openai/openai.gpt-oss-120b-1:0")
+
+
+@pytest.mark.parametrize("reasoning", [None, "high"])
+def test_gpt_oss_on_bedrock_has_thinking_and_text(reasoning: Any) -> None:
+    deltas = ["", "<reasoning>Greet", "ings,</reasoning>", "<reasoning> friend.</reasoning>", "Hello!"]
+    frames: list[Any] = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in deltas]
+    frames.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    chunks = [json.dumps({"bytes": b64encode(json.dumps(frame).encode()).decode()}).encode() for frame in frames]
+    data = b"".join(encode_event("chunk", chunk) for chunk in chunks)
+    asked, expected = Request(reasoning=reasoning), ("Greetings, friend.", "Hello!")
+    for step in (1, 50, len(data)):
+        decoder = wires.get("openai_chat").client.stream_decoder(asked, GPT_OSS)
+        events = [event for i in range(0, len(data), step) for event in decoder.feed(data[i : i + step])]
+        events += decoder.end()
+        obeys_grammar(events)
+        assert (fold(events).thinking, fold(events).text) == expected
+    choice = {"message": {"content": "".join(deltas)}, "finish_reason": "stop"}
+    whole = wires.get("openai_chat").client.decode_response(json.dumps({"choices": [choice]}).encode(), asked, GPT_OSS)
+    assert (whole.thinking, whole.text) == expected
+    lone = {"message": {"content": "a</reasoning>b"}, "finish_reason": "stop"}
+    body = json.dumps({"choices": [lone]}).encode()
+    assert wires.get("openai_chat").client.decode_response(body, asked, GPT_OSS).text == "a</reasoning>b"
 
 
 def test_what_is_held_back_comes_before_the_part_that_follows_it() -> None:

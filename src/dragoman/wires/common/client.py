@@ -192,11 +192,11 @@ class WireClient:
         decoder = self._new_decoder(request)
         if target is not None and target.quirks.think_tags and self._thinking_extra is not None:
             # A whole body loses no time. The text of a stream is held back, so thinking must be likely.
-            reasoning = None if request is None else request.reasoning
-            may_be_open = is_whole or (
-                target.quirks.think_opened if reasoning is None else reasoning not in ("none", 0)
+            tag, reasoning = target.quirks.think_tag, None if request is None else request.reasoning
+            may_be_open = tag == "think" and (
+                is_whole or (target.quirks.think_opened if reasoning is None else reasoning not in ("none", 0))
             )
-            decoder.out.text_splitter = lambda is_first: ThinkTagSplitter(may_be_open=may_be_open and is_first)
+            decoder.out.text_splitter = lambda is_first: ThinkTagSplitter(tag, may_be_open=may_be_open and is_first)
             decoder.out.thinking_extra = self._thinking_extra
         return decoder
 

@@ -6,6 +6,9 @@ start of a tag is held back. How the text is cut into pieces never changes the r
 
 The templates of some models end the prompt with `<think>`, so that the answer has only `</think>`. All text before it
 is thinking, and must be held back until then: if the tag never comes, it is text.
+
+Bedrock writes `<reasoning>…</reasoning>`, and puts each piece of a stream between tags of its own (seen 2025-11). So the
+pieces of this tag are joined as they are.
 """
 
 import re
@@ -13,9 +16,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 Piece: TypeAlias = tuple[Literal["text", "thinking"], str]
-OPEN = "<think>"
-CLOSE = "</think>"
-_TAG = re.compile("</?think>")
+ThinkTag: TypeAlias = Literal["think", "reasoning"]
 
 
 class ThinkTagSplitter:
@@ -24,14 +25,18 @@ class ThinkTagSplitter:
     A block at the start of the text, or after another block, is thinking at once, even if it never ends. A block inside
     the text is thinking if it ends and does not stand in code: an answer may explain the tags.
 
-    If the thinking `may_be_open`, a `</think>` without `<think>` before it ends the thinking, too.
+    If the thinking `may_be_open`, a `</think>` without `<think>` before it ends the thinking, too. With the tag
+    `reasoning`, all blocks are one thinking, with its white space.
 
     >>> splitter = ThinkTagSplitter()
     >>> splitter.feed("<thi") + splitter.feed("nk>Hm.</think>\\n\\nYes") + splitter.end()
     [('thinking', 'Hm.'), ('text', 'Yes')]
     """
 
-    def __init__(self, *, may_be_open: bool = False) -> None:
+    def __init__(self, tag: ThinkTag = "think", *, may_be_open: bool = False) -> None:
+        self._open, self._close = f"<{tag}>", f"</{tag}>"
+        self._any_tag = re.compile(f"</?{tag}>")
+        self._is_joined = tag == "reasoning"
         self._step: Callable[[str], str] = self._read_open if may_be_open else self._read_start
         self._pieces: list[Piece] = []
         self._held = ""
@@ -63,7 +68,7 @@ class ThinkTagSplitter:
         if self._step == self._read_start:
             self._add("text", held if self._follows_block else "".join(self._blanks) + held)
         elif self._step == self._read_block:
-            self._add("text", OPEN + "".join(self._block) + held)
+            self._add("text", self._open + "".join(self._block) + held)
         elif self._step == self._read_thinking:
             self._think(held)
         else:
@@ -86,8 +91,8 @@ class ThinkTagSplitter:
             if first and first in '{["':
                 return self._start_over(rest)
             self._has_thought = bool(first)
-        found = _TAG.search(rest)
-        before, tag = (rest[: found.start()], found[0]) if found else _split_at_tag(rest, CLOSE, OPEN)
+        found = self._any_tag.search(rest)
+        before, tag = (rest[: found.start()], found[0]) if found else _split_at_tag(rest, self._close, self._open)
         self._block.append(before)
         self._is_in_code ^= before.count("`") % 2 == 1
         if found is None:
@@ -96,7 +101,7 @@ class ThinkTagSplitter:
         after = rest[found.end() :]
         if self._is_in_code:
             self._block.append(tag)
-        elif tag == OPEN:
+        elif tag == self._open:
             return self._start_over(tag + after)
         else:
             self._end_block()
@@ -109,7 +114,8 @@ class ThinkTagSplitter:
         return text
 
     def _end_block(self) -> None:
-        self._add("thinking", "".join(self._block).strip())
+        block = "".join(self._block)
+        self._add("thinking", block if self._is_joined else block.strip())
         self._block, self._follows_block = [], True
         self._step = self._read_start
 
@@ -117,21 +123,21 @@ class ThinkTagSplitter:
         """Read white space, and what follows it: a block or text."""
         content = rest.lstrip()
         self._blanks.append(rest[: len(rest) - len(content)])
-        if len(content) < len(OPEN) and OPEN.startswith(content):
+        if len(content) < len(self._open) and self._open.startswith(content):
             self._held = content
             return ""
         blanks = "" if self._follows_block else "".join(self._blanks)
         self._blanks, self._follows_block = [], False
-        if content.startswith(OPEN):
+        if content.startswith(self._open):
             self._step, self._has_thought = self._read_thinking, False
-            return content[len(OPEN) :]
+            return content[len(self._open) :]
         self._step = self._read_text
         return blanks + content
 
     def _read_text(self, rest: str) -> str:
-        before, tag, after = rest.partition(OPEN)
+        before, tag, after = rest.partition(self._open)
         if not tag:
-            before, self._held = _split_at_tag(rest, OPEN)
+            before, self._held = _split_at_tag(rest, self._open)
         self._is_in_code ^= before.count("`") % 2 == 1
         if tag and not self._is_in_code:
             self._step = self._read_block
@@ -140,18 +146,18 @@ class ThinkTagSplitter:
         return after
 
     def _read_block(self, rest: str) -> str:
-        before, tag, after = rest.partition(CLOSE)
+        before, tag, after = rest.partition(self._close)
         if not tag:
-            before, self._held = _split_at_tag(rest, CLOSE)
+            before, self._held = _split_at_tag(rest, self._close)
         self._block.append(before)
         if tag:
             self._end_block()
         return after
 
     def _read_thinking(self, rest: str) -> str:
-        before, tag, after = rest.partition(CLOSE)
+        before, tag, after = rest.partition(self._close)
         if not tag:
-            before, self._held = _split_at_tag(rest, CLOSE)
+            before, self._held = _split_at_tag(rest, self._close)
         self._think(before)
         if tag:
             self._blanks, self._follows_block = [], True
@@ -160,6 +166,9 @@ class ThinkTagSplitter:
 
     def _think(self, text: str) -> None:
         """Add thinking; white space waits for what follows it."""
+        if self._is_joined:
+            self._add("thinking", text)
+            return
         text = text if self._has_thought else text.lstrip()
         content = text.rstrip()
         if content:
