@@ -7,8 +7,8 @@ start of a tag is held back. How the text is cut into pieces never changes the r
 The templates of some models end the prompt with `<think>`, so that the answer has only `</think>`. All text before it
 is thinking, and must be held back until then: if the tag never comes, it is text.
 
-Bedrock writes `<reasoning>…</reasoning>`, and puts each piece of a stream between tags of its own (seen 2025-11). So the
-pieces of this tag are joined as they are.
+Bedrock writes `<reasoning>…</reasoning>`, and puts each piece of a stream between tags of its own (seen 2025-11). So
+the pieces of this tag are joined as they are.
 """
 
 import re
