@@ -94,7 +94,7 @@ def test_a_response_survives(exchange: Exchange) -> None:
     assert fold(again).message == response.message
 
 
-TAGGED = [each for each in ANSWERED if each.form == "chat" and b"gpt-oss" in each.body]
+TAGGED = [each for each in ANSWERED if each.form == "chat" and "gpt-oss" in each.model]
 
 
 @pytest.mark.parametrize("exchange", TAGGED, ids=lambda exchange: exchange.id)
