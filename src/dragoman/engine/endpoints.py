@@ -24,6 +24,7 @@ from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.base import ClientHalf
 from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
+from dragoman.wires.common.header_counts import counts_in_headers
 from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T")
@@ -209,11 +210,18 @@ def _decode(http_response: HttpResponse, decode: Callable[[bytes], T], client: C
     if http_response.status >= 300:
         raise client.decode_error(http_response, http_response.body)
     try:
-        return decode(http_response.body)
+        return _with_counts(decode(http_response.body), http_response)
     except Malformed as error:
         if _has_error(http_response.body):
             raise client.decode_error(http_response, http_response.body) from error.__cause__
         raise
+
+
+def _with_counts(result: T, head: HttpResponse) -> T:
+    """The result, with the counts of tokens in the headers if its body has none."""
+    if isinstance(result, Embeddings | Ranking) and result.usage.source == "unknown":
+        return replace(result, usage=counts_in_headers(head))
+    return result
 
 
 def _has_error(body: bytes) -> bool:

@@ -28,6 +28,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Thinking, Usage
 from dragoman.types.base import unchecked
 from dragoman.wires.base import ClientHalf, StreamDecoder
+from dragoman.wires.common.header_counts import counts_in_headers
 
 MAX_BODY = 256 * 1024 * 1024
 HEAVY_BODY = 1024 * 1024
@@ -145,6 +146,8 @@ def decode_answer(
         response = client.decode_response(http_response.body, request, target)
     else:
         response = fold(output.feed(client.decode_body(http_response.body, request, target)))
+    if response.usage.source == "unknown":
+        response = unchecked(response, usage=counts_in_headers(http_response))
     if response.is_empty and is_empty_response(response, request):
         raise _empty(response)
     return response

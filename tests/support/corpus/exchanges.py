@@ -72,6 +72,11 @@ class Exchange(NamedTuple):
         return body_form(self.request or {}) if self.folder == "bedrock-invoke" else None
 
     @property
+    def is_stream_asked(self) -> bool:
+        """Whether the path of InvokeModel asks for a stream."""
+        return self.path.endswith("-stream")
+
+    @property
     def streamed(self) -> bool:
         """Whether the answer is a stream."""
         return self.kind in ("sse", "ndjson", "json-array-stream", "aws-eventstream")

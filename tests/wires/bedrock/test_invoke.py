@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from dragoman import wires
+from dragoman.engine.exchange import decode_answer
 from dragoman.errors import InvalidRequest, Malformed, RateLimited, Truncated, Unsupported
 from dragoman.events import fold, to_events
 from dragoman.http import Head, HttpRequest
@@ -35,6 +36,7 @@ from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.base import ServerHalf, Wire
 from dragoman.wires.bedrock.text import TextServer
 from dragoman.wires.common.event_stream import EventStreamDecoder, encode_event, encode_exception
+from dragoman.wires.common.header_counts import counts_in_headers
 from dragoman.wires.common.invoke import METRICS, body_form, read_metrics, read_path
 from dragoman.wires.common.server_endpoints import Embed, Rerank, ServerEndpoint
 from tests.support.wires import laws
@@ -132,7 +134,7 @@ def test_chat_completions_as_a_client() -> None:
         "bedrock-openai/openai.gpt-oss-20b-1:0", Request(messages=(user("hi"),), stream=True, max_tokens=9)
     )
     assert path == "/model/openai.gpt-oss-20b-1%3A0/invoke-with-response-stream"
-    assert body == {"messages": TALK, "max_tokens": 9}
+    assert body == {"messages": TALK, "max_tokens": 9, "stream_options": {"include_usage": True}}
     assert sent("bedrock-openai/m", Request(messages=(user("hi"),))) == ("/model/m/invoke", {"messages": TALK})
 
 
@@ -184,6 +186,22 @@ def test_an_answer_without_counts_has_no_metrics() -> None:
     assert "x-amzn-bedrock-input-token-count" not in half_of({"messages": TALK})[1].encode_body(response).headers
 
 
+def test_counts_of_tokens_are_in_headers_of_an_answer_without_them() -> None:
+    usage = Usage(input=10, output=1, cache_read=4, cache_write=3)
+    response = msgspec.structs.replace(answer(), usage=usage)
+    _, half = half_of(TEXTS["claude"][1])
+    http = half.encode_body(response, decoded(TEXTS["claude"][1]))
+    assert http.headers["x-amzn-bedrock-input-token-count"] == "3"
+    assert counts_in_headers(http) == usage
+    back = decode_answer(http, Request(), REGISTRY.target("bedrock/anthropic.claude-v2:1"), BEDROCK.client)
+    assert (back.text, back.usage) == ("Hello", usage)
+    upper = Head(status=200, headers={"X-Amzn-Bedrock-Output-Token-Count": "4"})
+    assert counts_in_headers(upper) == Usage(output=4)
+    for odd in ("", "x", "٣", "9" * 16):
+        headers = {"x-amzn-bedrock-input-token-count": odd}
+        assert counts_in_headers(Head(status=200, headers=headers)) == Usage(source="unknown")
+
+
 # Nova -----------------------------------------------------------------------------------------------------------------
 
 
@@ -231,10 +249,49 @@ def test_an_answer_of_nova() -> None:
     assert fold(BEDROCK.client.decode_body(msgspec.json.encode(whole))).usage == usage
     found = chunks(body, response)
     assert found[0] == {"messageStart": {"role": "assistant"}}
-    assert found[-1] == {"metadata": {"usage": counts}, METRICS: {"inputTokenCount": 5, "outputTokenCount": 1}}
+    metrics = {"inputTokenCount": 3, "outputTokenCount": 1, "cacheReadInputTokenCount": 2}
+    assert found[-1] == {"metadata": {"usage": counts}, METRICS: metrics}
     events, error = laws.read(BEDROCK.client.stream_decoder(), [wrapped(*found)])
     assert error is None
     assert (fold(events).text, fold(events).usage) == ("Hello", usage)
+
+
+NOVA_STREAM: list[JsonObject] = [
+    {"messageStart": {"role": "assistant"}},
+    {"contentBlockDelta": {"delta": {"reasoningContent": {"reasoningText": {"text": "Hm."}}}, "contentBlockIndex": 0}},
+    {"contentBlockStop": {"contentBlockIndex": 0}},
+    {"contentBlockDelta": {"delta": {"text": "Höher"}, "contentBlockIndex": 1}},
+    {"contentBlockDelta": {"delta": {"text": " now"}, "contentBlockIndex": 1}},
+    {"contentBlockStop": {"contentBlockIndex": 1}},
+    {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "t", "name": "tide"}}, "contentBlockIndex": 2}},
+    {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"port": "Brest"}'}}, "contentBlockIndex": 2}},
+    {"contentBlockStop": {"contentBlockIndex": 2}},
+    {"messageStop": {"stopReason": "tool_use"}},
+    {"metadata": {"usage": {"inputTokens": 3, "outputTokens": 1}, "metrics": {}, "trace": {}}, **METRIC},
+]
+
+
+def test_every_cut_of_a_stream_of_nova_raises() -> None:
+    data = wrapped(*NOVA_STREAM)
+    whole, error = laws.read(BEDROCK.client.stream_decoder(), [data])
+    assert error is None
+    response = fold(whole)
+    assert (response.thinking, response.text, response.usage) == ("Hm.", "Höher now", Usage(input=3, output=1))
+    assert response.tool_calls == (ToolCall(id="t", name="tide", arguments={"port": "Brest"}),)
+    for cut in range(len(data)):
+        events, error = laws.read(BEDROCK.client.stream_decoder(), [data[:cut]])
+        assert isinstance(error, Truncated)
+        assert events == whole[: len(events)]
+        assert laws.read(BEDROCK.client.stream_decoder(), [data[:cut], data[cut:]]) == (whole, None)
+    for damaged in range(0, len(data), 7):
+        broken = data[:damaged] + bytes([data[damaged] ^ 1]) + data[damaged + 1 :]
+        assert laws.read(BEDROCK.client.stream_decoder(), [broken])[1] is not None
+
+
+def test_a_version_of_nova_that_is_not_spoken_is_sent_on() -> None:
+    request = decoded({"schemaVersion": "messages-v2", "messages": BLOCKS})
+    assert sent("bedrock-nova/m", request)[1]["schemaVersion"] == "messages-v2"
+    assert "schemaVersion" in str(CHAT.client.encode_request(request, REGISTRY.target("openai/m")).notices)
 
 
 def test_chunks_that_are_none() -> None:
@@ -314,6 +371,8 @@ def test_a_text_to_continue(name: str) -> None:
     assert (request.raw, request.messages, request.max_tokens) == (True, (user("Once"),), 5)
     assert sent(f"bedrock/{model}", request)[1] == body
     half_of(body)[1].check("m", request)
+    streamed = sent(f"bedrock/{model}", msgspec.structs.replace(request, stream=True))[1]
+    assert streamed == {**body, **({"stream": True} if name == "cohere" else {})}
 
 
 @pytest.mark.parametrize("name", TEXTS)

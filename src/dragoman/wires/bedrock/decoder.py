@@ -193,6 +193,8 @@ class ConverseDecoder:
                 block.items += value if is_list(value) else [value]
 
     def _reasoning(self, block: _Block, value: JsonObject) -> None:
+        if is_object(inner := value.get("reasoningText")):
+            value = inner  # as in a whole block
         if isinstance(redacted := value.get("redactedContent"), str):
             self.out.count_characters(len(redacted))
             block.fragments.append(redacted)

@@ -11,6 +11,8 @@ from dragoman.wires.bedrock.stream_encoder import ConverseStreamEncoder, encode_
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json, read_fields
 
+SCHEMA_VERSION = "messages-v1"
+"""The version of Nova's body that is spoken, and meant if the body has none."""
 _OLD_NAMES = {"max_new_tokens": "maxTokens", "top_p": "topP", "top_k": "topK"}
 _CONVERSE = frozenset(ConverseRequest.__struct_encode_fields__)
 
@@ -26,7 +28,9 @@ class NovaServer(ConverseServer):
             named = {_OLD_NAMES.get(name, name): value for name, value in config.items()}
             own, body["inferenceConfig"] = read_fields(NovaConfig, named, "inferenceConfig")
             top_k = own.top_k
-        fields = {name: value for name, value in native.items() if name not in _CONVERSE and name != "schemaVersion"}
+        fields = {name: value for name, value in native.items() if name not in _CONVERSE}
+        if fields.get("schemaVersion") == SCHEMA_VERSION:
+            del fields["schemaVersion"]
         if fields:
             body[MODEL_FIELDS] = fields
         model, request = super().decode_request(msgspec.structs.replace(http, body=encode_json(body)))

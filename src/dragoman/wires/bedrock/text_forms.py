@@ -45,6 +45,8 @@ class TextForm(msgspec.Struct, frozen=True, kw_only=True):
     finished: str | None = None
     """The member of a chunk that says whether it is the last."""
     has_id: bool = False
+    has_stream: bool = False
+    """Whether the body of a request for a stream says so, too."""
     fields: Mapping[str, Any] = {}
     """Other members of a whole body."""
     words: Mapping[FinishReason, str]
@@ -102,6 +104,7 @@ FORMS = {
         reason="finish_reason",
         finished="is_finished",
         has_id=True,
+        has_stream=True,
         words={**dict.fromkeys(_STOP, "COMPLETE"), "length": "MAX_TOKENS", "blocked": "ERROR_TOXIC"},
     ),
     "outputs": TextForm(

@@ -21,7 +21,8 @@ from dragoman.wires.base import ServerHalf, StreamEncoder
 from dragoman.wires.common.aws_errors import encode_aws_error, encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder, encode_event, encode_exception
 from dragoman.wires.common.framing import Frame
-from dragoman.wires.common.json import encode_json, objects, without_none
+from dragoman.wires.common.header_counts import count_headers, join_counts, split_counts
+from dragoman.wires.common.json import encode_json, objects, whole_number
 from dragoman.wires.common.server_endpoints import Route
 
 METRICS = "amazon-bedrock-invocationMetrics"
@@ -147,11 +148,7 @@ class InvokeServer:
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         whole = self._inner.encode_body(response, request)
-        counts = {"input": response.usage.input, "output": response.usage.output}
-        headers = {
-            f"x-amzn-bedrock-{name}-token-count": str(count) for name, count in counts.items() if count is not None
-        }
-        return msgspec.structs.replace(whole, headers={**whole.headers, **headers})
+        return msgspec.structs.replace(whole, headers={**whole.headers, **count_headers(response.usage)})
 
     def supports_part(self, part: Part, /) -> bool:
         return self._inner.supports_part(part)
@@ -192,8 +189,17 @@ def _from_event_stream(data: bytes) -> list[bytes]:
     return [encode_json({frame.name: msgspec.Raw(frame.data)}) for frame in frames]
 
 
+_COUNTS = {
+    "input": "inputTokenCount",
+    "output": "outputTokenCount",
+    "cache_read": "cacheReadInputTokenCount",
+    "cache_write": "cacheWriteInputTokenCount",
+}
+
+
 def _metrics(usage: Usage) -> JsonObject:
-    return without_none({"inputTokenCount": usage.input, "outputTokenCount": usage.output})
+    counts = split_counts(usage)
+    return {name: counts[field] for field, name in _COUNTS.items() if field in counts}
 
 
 def read_metrics(event: JsonObject, /) -> Usage | None:
@@ -205,6 +211,4 @@ def read_metrics(event: JsonObject, /) -> Usage | None:
     metrics: Any = event.get(METRICS)
     if not is_object(metrics):
         return None
-    counts = [metrics.get("inputTokenCount"), metrics.get("outputTokenCount")]
-    known = [count if isinstance(count, int) else None for count in counts]
-    return Usage(input=known[0], output=known[1])
+    return join_counts({field: whole_number(metrics.get(name)) for field, name in _COUNTS.items()})

@@ -1,0 +1,65 @@
+"""Counts of tokens in the headers of an answer, which Bedrock sends beside bodies that have none (2026-11).
+
+The input in a header does not include what the cache read and wrote; that of a `Usage` does.
+"""
+
+from collections.abc import Mapping
+
+from dragoman.http import Head
+from dragoman.types import Usage
+from dragoman.types.responses import UNKNOWN_USAGE
+
+_HEADERS = {
+    "input": "x-amzn-bedrock-input-token-count",
+    "output": "x-amzn-bedrock-output-token-count",
+    "cache_read": "x-amzn-bedrock-cache-read-input-token-count",
+    "cache_write": "x-amzn-bedrock-cache-write-input-token-count",
+}
+_DIGITS = 15
+"""More digits are not a count."""
+
+
+def counts_in_headers(head: Head, /) -> Usage:
+    """The usage that the headers of an answer say; unknown if they do not.
+
+    >>> counts_in_headers(Head(status=200, headers={"X-Amzn-Bedrock-Input-Token-Count": "7"})).input
+    7
+    """
+    found = {name.lower(): value for name, value in head.headers.items()}
+    usage = join_counts({name: _number(found.get(header, "")) for name, header in _HEADERS.items()})
+    return UNKNOWN_USAGE if usage.total is None else usage
+
+
+def count_headers(usage: Usage, /) -> dict[str, str]:
+    """The headers for a usage.
+
+    >>> count_headers(Usage(input=3))
+    {'x-amzn-bedrock-input-token-count': '3'}
+    """
+    return {_HEADERS[name]: str(count) for name, count in split_counts(usage).items()}
+
+
+def join_counts(counts: Mapping[str, int | None], /) -> Usage:
+    """A usage from counts by the names of its fields, whose input is without the cache.
+
+    >>> join_counts({"input": 3, "output": 1, "cache_read": 7, "cache_write": None}).input
+    10
+    """
+    cached = (counts["cache_read"] or 0) + (counts["cache_write"] or 0)
+    return Usage(**{**counts, "input": None if counts["input"] is None else counts["input"] + cached})
+
+
+def split_counts(usage: Usage, /) -> dict[str, int]:
+    """The mirror of `join_counts`, without counts that are not known.
+
+    >>> split_counts(Usage(input=10, cache_read=7))
+    {'input': 3, 'cache_read': 7}
+    """
+    counts = {name: getattr(usage, name) for name in _HEADERS}
+    if usage.input is not None:
+        counts["input"] = max(0, usage.input - (usage.cache_read or 0) - (usage.cache_write or 0))
+    return {name: count for name, count in counts.items() if count is not None}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
