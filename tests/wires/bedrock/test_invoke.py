@@ -264,7 +264,7 @@ NOVA_STREAM: list[JsonObject] = [
     {"contentBlockDelta": {"delta": {"text": " now"}, "contentBlockIndex": 1}},
     {"contentBlockStop": {"contentBlockIndex": 1}},
     {"contentBlockStart": {"start": {"toolUse": {"toolUseId": "t", "name": "tide"}}, "contentBlockIndex": 2}},
-    {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"port": "Brest"}'}}, "contentBlockIndex": 2}},
+    {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"port":"Brest"}'}}, "contentBlockIndex": 2}},
     {"contentBlockStop": {"contentBlockIndex": 2}},
     {"messageStop": {"stopReason": "tool_use"}},
     {"metadata": {"usage": {"inputTokens": 3, "outputTokens": 1}, "metrics": {}, "trace": {}}, **METRIC},
