@@ -282,7 +282,8 @@ def test_every_cut_of_a_stream_of_nova_raises() -> None:
         events, error = laws.read(BEDROCK.client.stream_decoder(), [data[:cut]])
         assert isinstance(error, Truncated)
         assert events == whole[: len(events)]
-        assert laws.read(BEDROCK.client.stream_decoder(), [data[:cut], data[cut:]]) == (whole, None)
+        if cut:
+            assert laws.read(BEDROCK.client.stream_decoder(), [data[:cut], data[cut:]]) == (whole, None)
     for damaged in range(0, len(data), 7):
         broken = data[:damaged] + bytes([data[damaged] ^ 1]) + data[damaged + 1 :]
         assert laws.read(BEDROCK.client.stream_decoder(), [broken])[1] is not None
