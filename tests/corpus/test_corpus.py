@@ -16,6 +16,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.targets.providers import target
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response
+from dragoman.wires.common.invoke import WHOLE_PATH
 from dragoman.wires.common.server_endpoints import Embed, Rerank
 from tests.support.batch import grouped
 from tests.support.corpus.errors import expected_error
@@ -311,7 +312,8 @@ def test_embeddings_and_rankings_of_invoke_model(recording: InvokedEndpoint) -> 
     """Decoded as a server, encoded again as a client; the answer decoded, encoded again, decoded again."""
     wire = wires.get("bedrock")
     body = msgspec.json.decode(recording.http.body)
-    served = next(each for each in wire.server_endpoints if each.route.accepts and each.route.accepts(body))
+    there = [each for each in wire.server_endpoints if each.route.path == WHOLE_PATH]
+    served = next(each for each in there if each.route.accepts and each.route.accepts(body))
     asked = served.decode(recording.http)
     to = invoked(f"bedrock/{recording.model}")
     answer: Any

@@ -372,6 +372,28 @@ def test_clients_of_clouds_count_tokens(gateway: Gateway, bedrock: Any) -> None:
     assert bedrock.count_tokens(modelId="fast", input={"converse": {"messages": [ASK]}})["inputTokens"] > 0
 
 
+COUNTED: list[dict[str, Any]] = [
+    {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 5, "messages": [{"role": "user", "content": "hello"}]},
+    {"messages": [{"role": "user", "content": "hello"}]},
+    {"schemaVersion": "messages-v1", "messages": [{"role": "user", "content": [{"text": "hello"}]}]},
+]
+
+
+@pytest.mark.parametrize("body", COUNTED)
+def test_tokens_of_a_body_of_invoke_model_are_counted(bedrock: Any, body: dict[str, Any]) -> None:
+    counted = {"invokeModel": {"body": json.dumps(body).encode()}}
+    assert bedrock.count_tokens(modelId="fast", input=counted)["inputTokens"] > 0
+    empty = {"invokeModel": {"body": json.dumps({**body, "messages": []}).encode()}}
+    with pytest.raises(bedrock.exceptions.ValidationException, match="messages"):
+        bedrock.count_tokens(modelId="fast", input=empty)
+
+
+@pytest.mark.parametrize("body", [b"no JSON", b"[]", b'{"prompt": "hello"}'])
+def test_tokens_of_other_bodies_are_refused(bedrock: Any, body: bytes) -> None:
+    with pytest.raises(bedrock.exceptions.ValidationException, match="must have the member converse, or invokeModel"):
+        bedrock.count_tokens(modelId="fast", input={"invokeModel": {"body": body}})
+
+
 def test_clients_of_clouds_list_models_and_embed(gateway: Gateway) -> None:
     google_client, azure = (
         VertexGemini(gateway.url, is_async=False).client(),

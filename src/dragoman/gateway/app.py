@@ -120,7 +120,8 @@ class App:
                     yield route, endpoint
             for extra in wire.server_endpoints:
                 handle = partial(self._serve_endpoint, extra)
-                yield extra.route, Endpoint(wire, handle, is_public=extra.is_public)
+                served = wire if extra.half is None else replace(wire, server=extra.half)
+                yield extra.route, Endpoint(served, handle, is_public=extra.is_public)
         for route in pass_through.routes():
             yield route, Endpoint(pass_through.DIALECT, self._pass_through)
         yield Route(method="GET", path="/health/live"), Endpoint(None, self._live, is_public=True)

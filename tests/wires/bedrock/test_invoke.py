@@ -37,8 +37,8 @@ from dragoman.wires.base import ServerHalf, Wire
 from dragoman.wires.bedrock.text import TextServer
 from dragoman.wires.common.event_stream import EventStreamDecoder, encode_event, encode_exception
 from dragoman.wires.common.header_counts import counts_in_headers
-from dragoman.wires.common.invoke import METRICS, body_form, read_metrics, read_path
-from dragoman.wires.common.server_endpoints import Embed, Rerank, ServerEndpoint
+from dragoman.wires.common.invoke import COUNT_PATH, METRICS, WHOLE_PATH, body_form, read_metrics, read_path
+from dragoman.wires.common.server_endpoints import CountTokens, Embed, Rerank, ServerEndpoint
 from tests.support.wires import laws
 
 REGISTRY = Registry(env={"AWS_REGION": "us-east-1"}, api_key="k")
@@ -466,8 +466,9 @@ def test_what_a_text_cannot_express() -> None:
 # Embeddings and rankings ----------------------------------------------------------------------------------------------
 
 
-def endpoint_of(body: JsonObject) -> ServerEndpoint:
-    (found,) = [each for each in BEDROCK.server_endpoints if each.route.accepts and each.route.accepts(body)]
+def endpoint_of(body: JsonObject, path: str = WHOLE_PATH) -> ServerEndpoint:
+    there = [each for each in BEDROCK.server_endpoints if each.route.path == path]
+    (found,) = [each for each in there if each.route.accepts and each.route.accepts(body)]
     return found
 
 
@@ -554,3 +555,40 @@ def test_a_ranking() -> None:
         http = BEDROCK.endpoints.encode_rerank("grey", ["a"], None, REGISTRY.target(f"bedrock/{model}"))
         assert json.loads(http.body) == {"query": "grey", "documents": ["a"], **version}
         assert http.path.endswith("/invoke")
+
+
+# Token counts ---------------------------------------------------------------------------------------------------------
+
+
+def counted(inner: object) -> tuple[JsonObject, HttpRequest]:
+    text = inner if isinstance(inner, str) else b64encode(json.dumps(inner).encode()).decode()
+    body: JsonObject = {"input": {"invokeModel": {"body": text}}}
+    return body, HttpRequest(method="POST", path="/model/us.m%3A0/count-tokens", body=json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    ("wire", "inner"),
+    [
+        (CLAUDE, {"anthropic_version": "bedrock-2023-05-31", "messages": TALK, "max_tokens": 5}),
+        (CHAT, {"messages": TALK}),
+        (BEDROCK, {"messages": BLOCKS}),
+    ],
+)
+def test_tokens_of_a_body_are_counted_by_its_wire(wire: Wire, inner: JsonObject) -> None:
+    body, http = counted(inner)
+    every = [(each, end) for each in (CLAUDE, CHAT, BEDROCK) for end in each.server_endpoints]
+    there = [(each, end) for each, end in every if end.route.path == COUNT_PATH]
+    (found,) = [(each, end) for each, end in there if end.route.accepts and end.route.accepts(body)]
+    assert found[0] is wire
+    count = found[1].decode(http)
+    assert isinstance(count, CountTokens)
+    assert (count.model, count.request.messages) == ("us.m:0", (user("hi"),))
+    assert json.loads(found[1].encode(count, 7).body) == {"inputTokens": 7}
+    assert found[1].half.encode_error(InvalidRequest("no")).headers["x-amzn-errortype"] == "ValidationException"
+
+
+@pytest.mark.parametrize("inner", ["no base64!", "bm8gSlNPTg==", [], {"prompt": "hi"}])
+def test_tokens_of_other_bodies_are_not_counted(inner: object) -> None:
+    body, http = counted(inner)
+    with pytest.raises(InvalidRequest, match="must have the member converse, or invokeModel"):
+        endpoint_of(body, COUNT_PATH).decode(http)

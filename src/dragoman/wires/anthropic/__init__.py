@@ -17,9 +17,10 @@ from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.framing import SseOrBinary
-from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
+from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
 from dragoman.wires.common.s3_batches import S3Batches
 
+INVOKE = InvokeServer(AnthropicServer(), "messages")
 WIRE = Wire(
     name=NAME,
     client=WireClient(
@@ -35,9 +36,9 @@ WIRE = Wire(
         decode_plain=decode_plain,
     ),
     server=AnthropicServer(),
-    other_servers=(InvokeServer(AnthropicServer(), "messages"),),
+    other_servers=(INVOKE,),
     endpoints=ENDPOINTS,
     batches={"inline": MessageBatches(), "s3": S3Batches("InvokeModel")},
     files=AnthropicFiles(),
-    server_endpoints=(*SERVER_ENDPOINTS, *BATCH_ENDPOINTS),
+    server_endpoints=(*SERVER_ENDPOINTS, *BATCH_ENDPOINTS, count_endpoint(INVOKE, "messages")),
 )

@@ -12,9 +12,10 @@ from dragoman.wires.bedrock.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.bedrock.text import TextServer, encode_text
 from dragoman.wires.common.aws_errors import decode_error
 from dragoman.wires.common.client import WireClient
-from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
+from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
 from dragoman.wires.common.s3_batches import S3Batches
 
+NOVA = InvokeServer(NovaServer(), "converse")
 WIRE = Wire(
     name=NAME,
     client=WireClient(
@@ -30,8 +31,8 @@ WIRE = Wire(
         encode_completion=encode_text,
     ),
     server=ConverseServer(),
-    other_servers=(InvokeServer(NovaServer(), "converse"), InvokeServer(TextServer(), "text")),
+    other_servers=(NOVA, InvokeServer(TextServer(), "text")),
     endpoints=ENDPOINTS,
     batches={"s3": S3Batches("Converse")},
-    server_endpoints=SERVER_ENDPOINTS,
+    server_endpoints=(*SERVER_ENDPOINTS, count_endpoint(NOVA, "converse")),
 )

@@ -9,7 +9,7 @@ from dragoman.types import Embeddings, JsonObject, Ranking, Request, is_object
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.bedrock.schema import CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
 from dragoman.wires.bedrock.server import ConverseServer
-from dragoman.wires.common.invoke import WHOLE_PATH, body_form, read_path
+from dragoman.wires.common.invoke import COUNT_PATH, WHOLE_PATH, body_form, counted_form, read_path
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
 from dragoman.wires.common.server_endpoints import (
@@ -22,17 +22,14 @@ from dragoman.wires.common.server_endpoints import (
     json_response,
 )
 
-_COUNT = "/count-tokens"
-
-
 def _decode_count(http: HttpRequest) -> tuple[str, Request]:
     """Decode a request to count: the body of a call of Converse."""
     body = decode_request_json(http)
     source = body.get("input") if is_object(body) else None
     inner = source.get("converse") if is_object(source) else None
     if not is_object(inner):
-        raise invalid_field("input", "must have the member converse; a body of InvokeModel is not supported")
-    path = http.path.partition("?")[0].removesuffix(_COUNT) + "/converse"
+        raise invalid_field("input", "must have the member converse, or invokeModel with the body of a chat")
+    path = http.path.partition("?")[0].removesuffix("/count-tokens") + "/converse"
     return ConverseServer().decode_request(replace(http, path=path, body=encode_json(inner)))
 
 
@@ -118,9 +115,14 @@ def _encode_ranking(_: Rerank, ranking: Ranking) -> HttpResponse:
     return json_response({"results": found})
 
 
+_CHATS = frozenset({"messages", "converse", "chat"})
+"""Bodies of InvokeModel whose tokens other endpoints count."""
+
 SERVER_ENDPOINTS = (
     count_tokens_endpoint(
-        Route(method="POST", path=f"/model/{{model}}{_COUNT}"), _decode_count, lambda count: {"inputTokens": count}
+        Route(method="POST", path=COUNT_PATH, accepts=lambda body: counted_form(body) not in _CHATS),
+        _decode_count,
+        lambda count: {"inputTokens": count},
     ),
     embeddings_endpoint(_by_body(lambda body: "inputText" in body), _decode_titan, _encode_titan),
     embeddings_endpoint(

@@ -13,17 +13,19 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.events import Event, Finished
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import JsonObject, Part, Request, Response, Usage, is_object
+from dragoman.types.data_urls import decode_base64
 from dragoman.wires.base import ServerHalf, StreamEncoder
 from dragoman.wires.common.aws_errors import encode_aws_error, encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder, encode_event, encode_exception
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.header_counts import count_headers, join_counts, split_counts
-from dragoman.wires.common.json import encode_json, objects, whole_number
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.json import DECODE_ERRORS, encode_json, objects, whole_number
+from dragoman.wires.common.request_body import decode_request_json
+from dragoman.wires.common.server_endpoints import CountTokens, Route, ServerEndpoint, json_response
 
 METRICS = "amazon-bedrock-invocationMetrics"
 """The member of the last event that has the counts of tokens."""
@@ -31,6 +33,7 @@ CHUNK = "chunk"
 """The name of a message that has an event."""
 WHOLE_PATH = "/model/{model}/invoke"
 STREAM_PATH = "/model/{model}/invoke-with-response-stream"
+COUNT_PATH = "/model/{model}/count-tokens"
 _PATH = re.compile(r".*?/model/(?P<model>[^?]+)/(?P<method>invoke|invoke-with-response-stream)(?:\?.*)?")
 Form: TypeAlias = Literal["messages", "converse", "chat", "text", "embeddings", "rerank"]
 
@@ -158,6 +161,46 @@ class InvokeServer:
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return _InvokeStreamEncoder(self._inner.stream_encoder(request))
+
+
+def count_endpoint(half: InvokeServer, form: Form, /) -> ServerEndpoint:
+    """The endpoint that counts the tokens of a body of InvokeModel."""
+
+    def decode(http: HttpRequest) -> CountTokens:
+        path = http.path.partition("?")[0].replace("/count-tokens", "/invoke")
+        inner = counted_body(decode_request_json(http)) or b""
+        return CountTokens(*half.decode_request(msgspec.structs.replace(http, path=path, body=inner)))
+
+    def accepts(body: JsonObject) -> bool:
+        return counted_form(body) == form
+
+    route = Route(method="POST", path=COUNT_PATH, accepts=accepts)
+    return ServerEndpoint(route, decode, lambda _, count: json_response({"inputTokens": count}), half=half)
+
+
+def counted_form(body: JsonObject, /) -> Form | None:
+    """What is in a request to count tokens, if it has a body of InvokeModel.
+
+    >>> counted_form({"input": {"invokeModel": {"body": "eyJtZXNzYWdlcyI6IFtdfQ=="}}}), counted_form({"input": {}})
+    ('chat', None)
+    """
+    try:
+        inner = msgspec.json.decode(counted_body(body) or b"null")
+    except DECODE_ERRORS:
+        return None
+    return body_form(inner) if is_object(inner) else None
+
+
+def counted_body(body: JsonObject, /) -> bytes | None:
+    """The body of InvokeModel in a request to count tokens; None if there is none."""
+    match body:
+        case {"input": {"invokeModel": {"body": str(text)}}}:
+            try:
+                return decode_base64(text)
+            except InvalidRequest:
+                return None
+        case _:
+            return None
 
 
 class _InvokeStreamEncoder:

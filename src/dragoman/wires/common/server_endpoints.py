@@ -271,6 +271,8 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
     """Whether it needs no API key."""
     is_json: bool = True
     """Whether the body is JSON; otherwise it is a form with a file."""
+    half: Any = None
+    """The server half that checks its requests and encodes its errors; None is that of its wire."""
 
 
 class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.common.framing import SseOrBinary
-from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer
+from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
@@ -22,6 +22,7 @@ from dragoman.wires.openai_chat.server import OpenAIChatServer
 from dragoman.wires.openai_chat.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.openai_chat.stored_chats import STORED_CHAT_ENDPOINTS, StoredChatCompletions
 
+INVOKE = InvokeServer(OpenAIChatServer(), "chat")
 WIRE = Wire(
     name=NAME,
     client=WireClient(
@@ -38,11 +39,11 @@ WIRE = Wire(
     ),
     server=OpenAIChatServer(),
     returned_call=returned_call,
-    other_servers=(OpenAICompletionsServer(), InvokeServer(OpenAIChatServer(), "chat")),
+    other_servers=(OpenAICompletionsServer(), INVOKE),
     endpoints=ENDPOINTS,
     batches={"files": FileBatches(), "jobs": JobBatches()},
     files=FILES,
-    server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS, *BATCH_ENDPOINTS),
+    server_endpoints=(*SERVER_ENDPOINTS, *STORED_CHAT_ENDPOINTS, *BATCH_ENDPOINTS, count_endpoint(INVOKE, "chat")),
     batch_files=result_files,
     stored_chats=StoredChatCompletions(),
 )
