@@ -22,6 +22,7 @@ from dragoman.wires.common.server_endpoints import (
     json_response,
 )
 
+
 def _decode_count(http: HttpRequest) -> tuple[str, Request]:
     """Decode a request to count: the body of a call of Converse."""
     body = decode_request_json(http)
