@@ -394,6 +394,21 @@ def test_tokens_of_other_bodies_are_refused(bedrock: Any, body: bytes) -> None:
         bedrock.count_tokens(modelId="fast", input={"invokeModel": {"body": body}})
 
 
+def test_stored_prompts_of_google_are_refused_in_its_form(gateway: Gateway) -> None:
+    client, name = VertexGemini(gateway.url, is_async=False).client(), "projects/p/locations/l/cachedContents/1"
+    for call in (
+        lambda: client.caches.create(model="fast", config={"contents": ["hello"], "ttl": "60s"}),
+        lambda: client.caches.get(name=name),
+        lambda: client.caches.update(name=name, config={"ttl": "60s"}),
+        lambda: client.caches.delete(name=name),
+        lambda: list(client.caches.list()),
+    ):
+        with pytest.raises(import_module("google.genai.errors").ClientError) as caught:
+            call()
+        assert (caught.value.code, caught.value.status) == (400, "INVALID_ARGUMENT")
+        assert "send the whole prompt with each request" in str(caught.value)
+
+
 def test_clients_of_clouds_list_models_and_embed(gateway: Gateway) -> None:
     google_client, azure = (
         VertexGemini(gateway.url, is_async=False).client(),

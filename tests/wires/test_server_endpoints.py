@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started, fold
 from dragoman.http import HttpRequest
 from dragoman.types import (
@@ -600,3 +600,11 @@ def test_a_ranking_without_what_it_needs_is_refused(body: Any, param: str) -> No
     with pytest.raises(InvalidRequest) as refused:
         decoded("openai_chat", "POST", "/v1/rerank", body)
     assert refused.value.param == param
+
+
+def test_stored_prompts_of_google_are_refused() -> None:
+    there = [each for each in wires.get("google").server_endpoints if "cachedContents" in each.route.path]
+    assert {each.route.method for each in there} == {"GET", "POST", "PATCH", "DELETE"}
+    with pytest.raises(Unsupported, match="send the whole prompt with each request"):
+        there[0].decode(HttpRequest(method="POST", path=there[0].route.path))
+    assert there[0].encode(None, None).body == b"{}"

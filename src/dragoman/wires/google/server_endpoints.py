@@ -1,7 +1,10 @@
 """Google's endpoints besides generation, as a server: models, token counts and embeddings."""
 
+from typing import NoReturn
+
 import msgspec
 
+from dragoman.errors import Unsupported
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, is_list, is_object
 from dragoman.types.embedding import EmbeddingOptions
@@ -206,8 +209,27 @@ def _cloud_model_endpoints(path: str) -> tuple[ServerEndpoint, ...]:
     )
 
 
+def _no_caches(_: HttpRequest) -> NoReturn:
+    raise Unsupported(
+        "cachedContents are not stored here; send the whole prompt with each request: targets that cache prompts do so"
+    )
+
+
+def _cache_endpoints(path: str) -> tuple[ServerEndpoint, ...]:
+    """Refusals in Google's form: a prompt that is stored at one provider would bind a request to it."""
+    routes = [Route(method=method, path=path) for method in ("POST", "GET")]
+    routes += [Route(method=method, path=f"{path}/{{id}}") for method in ("GET", "PATCH", "DELETE")]
+    return tuple(ServerEndpoint(route, _no_caches, lambda _request, _result: json_response({})) for route in routes)
+
+
 SERVER_ENDPOINTS = (
     *_endpoints("v1beta", None),
     *_endpoints("v1", "x-goog-api-client"),
     *(endpoint for path in CLOUD_PATHS for endpoint in _cloud_endpoints(f"{path}/models")),
+    *(
+        endpoint
+        for version in ("v1", "v1beta", "v1beta1")
+        for path in (f"/{version}", f"/{version}/projects/{{project}}/locations/{{location}}")
+        for endpoint in _cache_endpoints(f"{path}/cachedContents")
+    ),
 )
