@@ -133,7 +133,7 @@ def target_of(home: str, model: str) -> Target:
         return msgspec.structs.replace(plain, quirks=msgspec.structs.replace(plain.quirks, system_turns=system_turns))
     plain = target(f"{home}/{model}", api_key="k", base_url="https://bedrock")
     structured = msgspec.structs.replace(plain.capabilities, structured=True)
-    quirks = msgspec.structs.replace(plain.quirks, strict=True)
+    quirks = msgspec.structs.replace(plain.quirks, strict=True, system_turns=True)
     return msgspec.structs.replace(plain, capabilities=structured, quirks=quirks)
 
 

@@ -27,7 +27,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64
-from dragoman.wires.bedrock.hosted_tools import decode_hosted_block, read_citations
+from dragoman.wires.bedrock.hosted_tools import read_citations
 from dragoman.wires.bedrock.parts import decode_block
 from dragoman.wires.bedrock.schema import ANSWER_FIELDS, COUNTS, FINISH_REASONS, NAME, NO_METRICS, read_usage
 from dragoman.wires.bedrock.text_forms import GUARDRAIL, INTERVENED, MEANINGS, TEXT, TextPiece, read_piece
@@ -241,7 +241,7 @@ class ConverseDecoder:
                 self._add_block({kind: data})
 
     def _add_block(self, data: JsonObject) -> None:
-        self.out.add_part(decode_hosted_block(data) or Opaque(wire=NAME, data=data))
+        self.out.add_part(_part(data))
 
     def _end_call(self, block: _Block) -> None:
         is_empty = not self.out.is_open(block.slot)
@@ -266,10 +266,7 @@ class ConverseDecoder:
             self._input(block, "" if value is None else encode_json(value).decode())
             self._close(index)
             return
-        try:
-            part = decode_block(data, "content")
-        except InvalidRequest:
-            part = Opaque(wire=NAME, data=data)
+        part = _part(data)
         self._begin(self._count, "", {})
         self._blocks.clear()
         slot = self._count - 1
@@ -353,10 +350,18 @@ def _hosted(block: _Block) -> JsonObject:
 
 def _image(block: _Block) -> Part:
     """An image, whose bytes come in pieces."""
-    sources = [source for item in block.items if is_object(item) and is_object(source := item.get("source"))]
+    items: list[JsonObject] = [item for item in block.items if is_object(item)]
+    others = {key: value for item in items for key, value in item.items() if key != "source"}
+    sources: list[JsonObject] = [source for item in items if is_object(source := item.get("source"))]
     pieces = [piece for source in sources if isinstance(piece := source.get("bytes"), str)]
     rest = {key: value for source in sources for key, value in source.items() if key != "bytes"}
-    data = {"image": {**block.data, "source": {**rest, **({"bytes": join_base64(pieces)} if pieces else {})}}}
+    if pieces:
+        rest["bytes"] = join_base64(pieces)
+    return _part({"image": {**block.data, **({"source": rest} if rest else {}), **others}})
+
+
+def _part(data: JsonObject) -> Part:
+    """The part of a block; what is not as it should be stays as it is."""
     try:
         return decode_block(data, "content")
     except InvalidRequest:

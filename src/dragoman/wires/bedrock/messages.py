@@ -27,7 +27,15 @@ from dragoman.types.quick import new_message, new_text
 from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import EMPTY_TURN, check_urls, fill_turns, merge_turns, repair, start_with_user
+from dragoman.wires.common.history import (
+    EMPTY_TURN,
+    SYSTEM_ROLES,
+    check_urls,
+    fill_turns,
+    merge_turns,
+    repair,
+    start_with_user,
+)
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
 from dragoman.wires.common.request_body import invalid_field, read_fields
@@ -39,7 +47,7 @@ def encode_messages(
     request: Request, target: Target, notes: NoticeCollector
 ) -> tuple[list[JsonObject], list[JsonObject], list[Message]]:
     """The system blocks, the messages, and the turns that they were made from."""
-    history = repair(request, notes, alternating=True)
+    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True)
     check_urls(history.turns, target)
     system = [block for text in history.system if has_content(text, notes) for block in _encode_system(text)]
     turns = _alternating_turns(history.turns, notes)
@@ -121,8 +129,9 @@ def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> li
         while parts and isinstance(parts[-1], Thinking):
             notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
             parts.pop()
-        role: Role = "assistant" if turn.role == "assistant" else "user"
-        filled.append(replace(turn, role=role, parts=tuple(parts)))
+        role: Role = "system" if turn.role in SYSTEM_ROLES else "assistant" if turn.role == "assistant" else "user"
+        if parts or role != "system":
+            filled.append(replace(turn, role=role, parts=tuple(parts)))
     return start_with_user(merge_turns(fill_turns(filled, notes)), notes)
 
 
@@ -156,8 +165,11 @@ def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, .
                 parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
                 names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
                 turns.append(OpenTurn(role="assistant", parts=parts, extra=extra))
+            case "system":
+                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
+                turns.append(OpenTurn(role="system", parts=parts, extra=extra))
             case _:
-                raise invalid_field(f"{where}.role", f"must be user or assistant, got {message.role!r}")
+                raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
     messages = tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
     return _decode_system(body.system or []), messages, has_cache_point
 
@@ -174,7 +186,7 @@ def _decode_system(blocks: list[JsonObject]) -> list[Text]:
                 extra = {NAME: {**wire_extra(texts[-1].extra, NAME), "cachePoint": point}}
                 texts[-1] = replace(texts[-1], extra=extra)
             case _:
-                raise invalid_field(f"system[{i}]", "must be text, guardContent, or a cachePoint after one of them")
+                raise invalid_field(f"system[{i}]", "must be text, guardContent of a text, or a cachePoint after one of them")
     return texts
 
 

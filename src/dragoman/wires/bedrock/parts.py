@@ -40,7 +40,7 @@ from dragoman.wires.bedrock.schema import (
     ToolSpec,
     ToolUse,
 )
-from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.extra import VERBATIM, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -74,8 +74,8 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
 
 def _encode_text(part: Text) -> JsonObject:
     extra = wire_extra(part.extra, NAME)
-    if "json" in extra:
-        return {"json": extra["json"]}
+    if "json" in (own := {**wire_extra(part.extra, NAME + VERBATIM), **extra}):
+        return {"json": own["json"]}
     if "guardContent" in extra:
         return {"guardContent": extra["guardContent"]}
     if "citations" in extra:
@@ -160,7 +160,7 @@ def _decode_known(data: JsonObject, where: str) -> Part | None:
         case {"text": str(text)}:
             return new_text(text=text)
         case {"json": value}:
-            return new_text(text=encode_json(value).decode(), extra={NAME: {"json": value}})
+            return new_text(text=encode_json(value).decode(), extra={NAME + VERBATIM: {"json": value}})
         case {"guardContent": {"text": {"text": str(text)}} as guard}:
             return new_text(text=text, extra={NAME: {"guardContent": guard}})
         case {"citationsContent": content} if is_object(content):
@@ -216,9 +216,12 @@ def _decode_document(media: Any, where: str) -> Part | None:
             data = "\n".join(block["text"] for block in blocks).encode()
         case _:
             return None
-    mime = mime if mime is not None and mime.startswith("text/") else "text/plain"
-    # Converse gets its own form of the source back.
-    return Document(data=data, mime=mime, name=name, extra={NAME: {**without_none(rest), "source": fields.source}})
+    # Converse gets its own form of the source back, and a format that is not one of text.
+    own = {**without_none(rest), "source": fields.source}
+    if mime is None or not mime.startswith("text/"):
+        own |= {"format": fields.format} if fields.format else {}
+        mime = "text/plain"
+    return Document(data=data, mime=mime, name=name, extra={NAME: own})
 
 
 def _is_text(block: Any) -> bool:

@@ -28,6 +28,8 @@ FINISH_REASONS: dict[str, FinishReason] = {
     "tool_use": "tool_calls",
     "guardrail_intervened": "blocked",
     "content_filtered": "blocked",
+    "malformed_model_output": "other",
+    "malformed_tool_use": "other",
 }
 STOP_REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",

@@ -187,6 +187,10 @@ class ConverseStreamEncoder:
                 return self._start({"toolUse": start}) + self._delta(
                     {"toolUse": {"input": encode_json(delta).decode()}}
                 )
+            case {"image": image} if is_object(image):
+                delta = {name: value for name, value in image.items() if name in ("source", "error")}
+                start = {name: value for name, value in image.items() if name not in delta}
+                return self._start({"image": start}) + (self._delta({"image": delta}) if delta else b"")
             case {"toolResult": result} if is_object(result):
                 start, delta = _split(result, "content")
                 return self._start({"toolResult": start}) + (self._delta({"toolResult": delta}) if delta else b"")

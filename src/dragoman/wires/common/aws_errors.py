@@ -102,7 +102,10 @@ def _decode(body: bytes) -> JsonObject:
 
 
 def _facts(data: JsonObject, name: str) -> JsonObject:
-    message = data.get("message") or data.get("Message") or data.get("originalMessage")
+    message, original = data.get("message") or data.get("Message"), data.get("originalMessage")
+    if isinstance(original, str) and original:
+        # What the model itself said, which Bedrock passes on.
+        message = original if not isinstance(message, str) or message in original else f"{message}: {original}"
     if isinstance(message, str) and (_plain(name) == SKEWED or re.search(_SKEW, message)):
         message = f"{message}; check the clock of this computer"
     return {**data, **({"message": message} if message else {}), **({"code": _plain(name)} if name else {})}

@@ -381,7 +381,7 @@ def _own_content(result: ToolResult, notes: NoticeCollector) -> str | tuple[Resu
         return result.content
     for part in result.content:
         if not isinstance(part, Opaque):
-            _note_converted(part.extra, notes)
+            _note_foreign(part.extra, f"{part.__struct_config__.tag} part of a result", notes)
     return tuple(part for part in result.content if not isinstance(part, Opaque) or is_own(part, notes))
 
 
