@@ -80,7 +80,7 @@ def test_a_request() -> None:
     )
     assert request.messages[2].parts == (
         ToolResult(
-            id="t", name="tide", content=(Text(text='{"m":6}', extra={"bedrock": {"json": {"m": 6}}}),), is_error=False
+            id="t", name="tide", content=(Text(text='{"m":6}', extra={"bedrock.verbatim": {"json": {"m": 6}}}),), is_error=False
         ),
     )
     assert request.messages[3].text == "And?"
@@ -98,7 +98,7 @@ def test_an_arn_is_a_model() -> None:
 
 WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"messages": 7}, "messages"),
-    ({"messages": [{"role": "system", "content": []}]}, "messages[0].role"),
+    ({"messages": [{"role": "tool", "content": []}]}, "messages[0].role"),
     ({"messages": [{"role": "user", "content": [{"toolUse": {}}]}]}, "messages[0].content[0].toolUse.toolUseId"),
     ({"messages": [{"role": "user", "content": ["hi"]}]}, "messages[0].content[0]"),
     ({"messages": [], "system": [{"image": {}}]}, "system[0]"),
@@ -387,7 +387,8 @@ def test_parts_that_a_stream_has_no_deltas_for() -> None:
         {"reasoningContent": {"redactedContent": "cg=="}},
         {"text": "Six."},
         {"citation": {"title": "tides"}},
-        {"image": {"format": "png", "source": {"bytes": "eA=="}}},
+        {"image": {"format": "png"}},
+        {"image": {"source": {"bytes": "eA=="}}},
         {"toolUse": {"toolUseId": "h", "type": "server_tool_use"}},
         {"toolUse": {"input": '{"a":1}'}},
         {"toolResult": {"toolUseId": "h"}},
