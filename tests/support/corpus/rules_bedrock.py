@@ -34,7 +34,14 @@ def _citations(block: Json) -> Json:
 
 
 def _empty_members(body: Json) -> Json:
-    names = ("system", "inferenceConfig", "toolConfig", "additionalModelRequestFields", "requestMetadata", "outputConfig")
+    names = (
+        "system",
+        "inferenceConfig",
+        "toolConfig",
+        "additionalModelRequestFields",
+        "requestMetadata",
+        "outputConfig",
+    )
     body = {key: value for key, value in body.items() if value or key not in names}
     config = body.get("inferenceConfig")
     if is_object(config):

@@ -28,12 +28,21 @@ def examples(shape: Any, name: str = "") -> list[Any]:
             return [{"boolean": True, "integer": 7, "long": 7, "float": 0.5, "double": 0.5, "blob": "aGk="}[kind]]
 
 
-_WORDS = {"schema": '{"type":"object"}', "toolUseId": "t1", "name": "tide", "uri": "s3://a/b", "input": '{"a":1}', "type": "default"}
+_WORDS = {
+    "schema": '{"type":"object"}',
+    "toolUseId": "t1",
+    "name": "tide",
+    "uri": "s3://a/b",
+    "input": '{"a":1}',
+    "type": "default",
+}
 
 
 def _structures(shape: Any) -> list[Any]:
     members = {name: examples(inner, name) for name, inner in shape.members.items()}
     found = [{name: members[name][0] for name in shape.required_members}]
-    for number in range(max(map(len, members.values()), default=0)):
-        found.append({name: values[min(number, len(values) - 1)] for name, values in members.items()})
+    found += [
+        {name: values[min(number, len(values) - 1)] for name, values in members.items()}
+        for number in range(max(map(len, members.values()), default=0))
+    ]
     return [value for number, value in enumerate(found) if value not in found[:number]]

@@ -80,7 +80,10 @@ def test_a_request() -> None:
     )
     assert request.messages[2].parts == (
         ToolResult(
-            id="t", name="tide", content=(Text(text='{"m":6}', extra={"bedrock.verbatim": {"json": {"m": 6}}}),), is_error=False
+            id="t",
+            name="tide",
+            content=(Text(text='{"m":6}', extra={"bedrock.verbatim": {"json": {"m": 6}}}),),
+            is_error=False,
         ),
     )
     assert request.messages[3].text == "And?"

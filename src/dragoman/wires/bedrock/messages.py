@@ -186,7 +186,8 @@ def _decode_system(blocks: list[JsonObject]) -> list[Text]:
                 extra = {NAME: {**wire_extra(texts[-1].extra, NAME), "cachePoint": point}}
                 texts[-1] = replace(texts[-1], extra=extra)
             case _:
-                raise invalid_field(f"system[{i}]", "must be text, guardContent of a text, or a cachePoint after one of them")
+                why = "must be text, guardContent of a text, or a cachePoint after one of them"
+                raise invalid_field(f"system[{i}]", why)
     return texts
 
 
