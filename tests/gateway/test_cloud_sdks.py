@@ -289,6 +289,11 @@ def test_invoke_model_embeds_and_ranks(bedrock: Any) -> None:
     assert invoke({"texts": ["grey ships"], "input_type": "search_query"})["embeddings"] == [vector]
     ranked = invoke({"query": "grey ships", "documents": ["a harbour", "grey ships"], "top_n": 1})["results"]
     assert [document["index"] for document in ranked] == [1]
+    body = {"query": "grey ships", "documents": ["a harbour"], "api_version": 2, "max_tokens_per_doc": 9}
+    headers = bedrock.invoke_model(modelId="fast", body=json.dumps(body))["ResponseMetadata"]["HTTPHeaders"]
+    notices = [value for name, value in headers.items() if "notice" in name or "dropped" in name]
+    assert "max_tokens_per_doc" in str(notices)
+    assert "api_version" not in str(notices)
 
 
 def test_an_unknown_body_of_invoke_model_is_refused(bedrock: Any) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from dragoman import wires
+from dragoman.engine.effects import Now, Send
+from dragoman.engine.endpoints import rerank
+from dragoman.engine.failover import ChainOptions
 from dragoman.errors import AuthFailed, InvalidRequest, Malformed, ModelNotFound, Overloaded, RateLimited, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.registry import Registry
 from dragoman.targets.providers import target as target_of
 from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer, RawResponse
-from dragoman.types import Request, Tool, user
+from dragoman.types import Request, Tool, Usage, user
 from dragoman.types.data_urls import encode_base64
 from dragoman.types.embedding import EmbeddingOptions
 from tests.support.paths import CORPUS
@@ -584,3 +587,26 @@ def test_cohere_has_embeddings_of_its_own_form() -> None:
     http = wires.get(target.wire).endpoints.encode_embeddings(["ships"], EmbeddingOptions(purpose="query"), target)
     assert http.url == "https://api.cohere.ai/v2/embed"
     assert json.loads(http.body)["input_type"] == "search_query"
+
+
+def test_counts_in_headers_are_the_usage_of_a_body_without_them() -> None:
+    counts = {"X-Amzn-Bedrock-Input-Token-Count": "5"}
+    vectors = RawResponse(headers=counts, body=b'{"embeddings": {"float": [[0.5]]}}')
+    ranking = RawResponse(headers=counts, body=b'{"results": [{"index": 0, "relevance_score": 0.5}]}')
+    with FaultyServer(vectors, ranking) as server:
+        registry = Registry(env={"AWS_ENDPOINT_URL_BEDROCK_RUNTIME": server.origin, "AWS_BEARER_TOKEN_BEDROCK": "k"})
+        assert registry.model("bedrock/cohere.embed-v4:0").embed("ships").usage == Usage(input=5)
+        assert registry.model("bedrock/cohere.rerank-v3-5:0").rerank("ships", ["a"]).usage == Usage(input=5)
+
+
+def test_fields_that_only_its_wire_has_are_sent_with_a_ranking() -> None:
+    target = Registry(env={"AWS_REGION": "us-west-2", "AWS_BEARER_TOKEN_BEDROCK": "k"}).target(
+        "bedrock/cohere.rerank-v3"
+    )
+    plan = rerank("ships", ["a"], None, target, ChainOptions(), {"max_tokens_per_doc": 9})
+    assert isinstance(next(plan), Now)
+    assert isinstance(plan.send(0.0), Now)
+    effect = plan.send(0.0)
+    assert isinstance(effect, Send)
+    body = json.loads(effect.request.body)
+    assert body == {"query": "ships", "documents": ["a"], "api_version": 2, "max_tokens_per_doc": 9}

@@ -19,13 +19,13 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.media import has_result_media
 from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, ModelInfo, Notice, Ranking, Request, TokenCount, Usage, is_object
+from dragoman.types import Embeddings, JsonObject, ModelInfo, Notice, Ranking, Request, TokenCount, Usage, is_object
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.base import ClientHalf
 from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
 from dragoman.wires.common.header_counts import counts_in_headers
-from dragoman.wires.common.json import DECODE_ERRORS
+from dragoman.wires.common.json import DECODE_ERRORS, encode_json
 
 T = TypeVar("T")
 MAX_PAGES = 100
@@ -123,16 +123,23 @@ def embed(
 
 
 def rerank(
-    query: str, documents: Sequence[str], top: int | None, target: Target, options: ChainOptions, /
+    query: str,
+    documents: Sequence[str],
+    top: int | None,
+    target: Target,
+    options: ChainOptions,
+    own: JsonObject | None = None,
+    /,
 ) -> Plan[Ranking]:
-    """The documents in the order of their relevance for a query."""
+    """The documents in the order of their relevance for a query. `own` are fields that only the target's wire has."""
     if not documents:
         raise InvalidRequest("documents must have at least one text, got none", param="documents")
     endpoints = wires.get(target.wire).endpoints
     deadline = yield from endpoint_deadline(options)
 
     def encode() -> HttpRequest:
-        return endpoints.encode_rerank(query, documents, top, target)
+        http = endpoints.encode_rerank(query, documents, top, target)
+        return replace(http, body=encode_json({**msgspec.json.decode(http.body), **own})) if own else http
 
     ranking = yield from send_endpoint(encode, endpoints.decode_rerank, target, options, deadline)
     if any(document.index >= len(documents) for document in ranking.documents):

@@ -99,10 +99,17 @@ def embed(
 
 
 def rerank(
-    query: str, documents: Sequence[str], top: int | None, target: Target, loads: Loads, options: ChainOptions, /
+    query: str,
+    documents: Sequence[str],
+    top: int | None,
+    target: Target,
+    loads: Loads,
+    options: ChainOptions,
+    own: JsonObject | None = None,
+    /,
 ) -> Plan[Ranking]:
     """The documents in the order of their relevance for a query, within the limits of the deployment."""
-    plan = endpoints.rerank(query, documents, top, target, options)
+    plan = endpoints.rerank(query, documents, top, target, options, own)
     return limited(plan, target, loads, options, used=lambda ranking: total_tokens(ranking.usage))
 
 

@@ -125,9 +125,10 @@ async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
         raise InvalidRequest(f"documents must have at most {MAX_INPUTS} texts, got {count}; send several requests")
     target, options = await _choose_target(context, body.model)
     why = "not an option of rankings that targets know"
-    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
-    loads = context.runtime.registry.health.loads
-    plan = limited.rerank(body.query, body.documents, body.top, target, loads, options)
+    foreign = [field for wire, fields in body.extra.items() if wire != target.wire for field in fields]
+    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in (*body.ignored_fields, *foreign))
+    loads, own = context.runtime.registry.health.loads, body.extra.get(target.wire)
+    plan = limited.rerank(body.query, body.documents, body.top, target, loads, options, own)
     request = Request(messages=tuple(map(user, (body.query, *body.documents))))
     return await _run(context, "rerank", request, plan, lambda ranking: ranking.usage)
 

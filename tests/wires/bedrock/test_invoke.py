@@ -109,6 +109,7 @@ BODIES: list[tuple[JsonObject, str | None]] = [
     ({"prompt": "hi"}, "text"),
     ({"inputText": "hi", "textGenerationConfig": {}}, "text"),
     ({"inputText": "hi"}, "embeddings"),
+    ({"schemaVersion": "nova-multimodal-embed-v1", "singleEmbeddingParams": {}}, "embeddings"),
     ({"texts": ["hi"]}, "embeddings"),
     ({"query": "hi", "documents": []}, "rerank"),
     ({"query": "hi"}, None),
@@ -522,7 +523,7 @@ def test_embeddings_as_a_server(
 @pytest.mark.parametrize(
     ("body", "match"),
     [
-        ({"texts": ["hi"], "embedding_types": ["int8"]}, "embedding_types must be float, got int8"),
+        ({"texts": ["hi"], "embedding_types": ["int8"]}, r'embedding_types must be \[float\], got \["int8"\]'),
         ({"taskType": "SEGMENTED_EMBEDDING", "singleEmbeddingParams": {}}, "taskType must be SINGLE_EMBEDDING"),
         ({"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {"image": {}}}, "text.value must be a text"),
     ],
@@ -542,11 +543,73 @@ def test_embeddings_of_nova_as_a_client() -> None:
     }
 
 
+CARRIED: dict[str, tuple[str, JsonObject]] = {
+    "titan": ("amazon.titan-embed-text-v2:0", {"inputText": "hi", "dimensions": 2, "normalize": False}),
+    "titan types": ("amazon.titan-embed-text-v2:0", {"inputText": "hi", "embeddingTypes": ["float"]}),
+    "cohere": (
+        "cohere.embed-english-v3",
+        {"texts": ["hi"], "input_type": "search_query", "truncate": "END", "embedding_types": ["float"]},
+    ),
+    "cohere with its own words": (
+        "cohere.embed-v4:0",
+        {"texts": ["hi"], "input_type": "image", "truncate": "LEFT", "max_tokens": 9, "embedding_types": ["float"]},
+    ),
+    "nova": (
+        "amazon.nova-2-multimodal-embeddings-v1:0",
+        {
+            "taskType": "SINGLE_EMBEDDING",
+            "singleEmbeddingParams": {
+                "embeddingPurpose": "GENERIC_RETRIEVAL",
+                "embeddingDimension": 2,
+                "text": {"truncationMode": "START", "value": "hi"},
+            },
+        },
+    ),
+    "nova with its own words": (
+        "amazon.nova-2-multimodal-embeddings-v1:0",
+        {
+            "taskType": "SINGLE_EMBEDDING",
+            "singleEmbeddingParams": {
+                "embeddingPurpose": "TEXT_RETRIEVAL",
+                "odd": 1,
+                "text": {"truncationMode": "NONE", "value": "hi"},
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_what_a_client_says_about_embeddings_is_sent_on(name: str) -> None:
+    model, body = CARRIED[name]
+    embed = endpoint_of(body).decode(asked(body))
+    assert isinstance(embed, Embed)
+    http = BEDROCK.endpoints.encode_embeddings(embed.texts, embed.options, REGISTRY.target(f"bedrock/{model}"))
+    assert (json.loads(http.body), http.notices, embed.ignored_fields) == (body, (), ())
+    other = CHAT.endpoints.encode_embeddings(embed.texts, embed.options, REGISTRY.target("openai/m"))
+    said = body.get("singleEmbeddingParams", body).keys() - {"inputText", "texts", "text", "embedding_types"}
+    assert len(other.notices) >= len(said - {"dimensions", "embeddingDimension"})
+
+
+def test_what_nova_has_no_place_for_is_said() -> None:
+    text = {"value": "hi", "odd": 1}
+    body: JsonObject = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {"text": text}, "schemaVersion": "v9"}
+    embed = endpoint_of(body).decode(asked(body))
+    assert isinstance(embed, Embed)
+    assert embed.ignored_fields == ("text.odd", "schemaVersion")
+
+
+def test_counts_of_embeddings_and_rankings_are_in_headers() -> None:
+    body = {"texts": ["hi"]}
+    http = endpoint_of(body).encode(endpoint_of(body).decode(asked(body)), VECTORS)
+    assert counts_in_headers(http) == Usage(input=2)
+
+
 def test_a_ranking() -> None:
     body = {"query": "grey", "documents": ["a", "b"], "top_n": 1, "api_version": 2, "odd": 1}
     endpoint = endpoint_of(body)
     rerank = endpoint.decode(asked(body))
-    assert rerank == Rerank("us.m:0", "grey", ("a", "b"), 1, ignored_fields=("odd",))
+    assert rerank == Rerank("us.m:0", "grey", ("a", "b"), 1, extra={"bedrock": {"odd": 1}})
     ranking = Ranking(documents=(RankedDocument(index=1, score=0.5),), usage=Usage(source="unknown"))
     encoded = endpoint.encode(rerank, ranking).body
     assert json.loads(encoded) == {"results": [{"index": 1, "relevance_score": 0.5}]}

@@ -14,35 +14,15 @@ from dragoman.types import JsonObject, Request
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.bedrock.encoder import encode_request
 from dragoman.wires.bedrock.schema import NAME
-from dragoman.wires.common.embedding_forms import FORMS, SIDES, EmbeddingForm, encode_options
+from dragoman.wires.common.embedding_forms import FORMS, NOVA, EmbeddingForm, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.invoke import invoke_path
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 
-_CUT = "truncationMode"
 _TITAN = EmbeddingForm(name=NAME, takes_tokens=False, user=False, max_texts=1)
-_FORMS: Mapping[str | None, EmbeddingForm] = {
-    "texts": FORMS["texts"],
-    "single": EmbeddingForm(
-        name=NAME,
-        takes_tokens=False,
-        dimensions="embeddingDimension",
-        purpose="embeddingPurpose",
-        purposes={
-            "query": "GENERIC_RETRIEVAL",
-            "document": "GENERIC_INDEX",
-            "classification": "CLASSIFICATION",
-            "clustering": "CLUSTERING",
-        },
-        default_purpose="document",
-        truncate=_CUT,
-        truncations=SIDES,
-        user=False,
-        max_texts=1,
-    ),
-}
+_FORMS: Mapping[str | None, EmbeddingForm] = {"texts": FORMS["texts"], "single": NOVA}
 """By the quirk `embeddings`; other models have the form of Titan."""
 _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
 
@@ -75,7 +55,7 @@ class _Endpoints(Endpoints):
         if kind == "texts":
             body: JsonObject = {"texts": strings, **fields}
         elif kind == "single":
-            text = {"truncationMode": fields.pop(_CUT, "NONE"), "value": strings[0]}
+            text = {"truncationMode": fields.pop("truncationMode", "NONE"), "value": strings[0]}
             body = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {**fields, "text": text}}
         else:
             body = {"inputText": strings[0], **fields}

@@ -156,7 +156,6 @@ class CohereTexts(msgspec.Struct):
 
     texts: list[str]
     output_dimension: int | None = None
-    embedding_types: list[str] | None = None
 
 
 class NovaTask(msgspec.Struct, rename="camel"):

@@ -6,11 +6,13 @@ from msgspec.structs import replace
 
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Embeddings, JsonObject, Ranking, Request, is_object
-from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.bedrock.schema import CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
+from dragoman.wires.bedrock.schema import NAME, CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
 from dragoman.wires.bedrock.server import ConverseServer
+from dragoman.wires.common.embedding_forms import read_options
+from dragoman.wires.common.extra import make_extra
+from dragoman.wires.common.header_counts import count_headers
 from dragoman.wires.common.invoke import COUNT_PATH, WHOLE_PATH, body_form, counted_form, read_path
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
@@ -39,8 +41,8 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
 
 def _decode_titan(http: HttpRequest) -> Embed:
     body, rest = read_fields(TitanText, decode_request_json(http), "body")
-    options = EmbeddingOptions(dimensions=body.dimensions)
-    return Embed(read_path(http)[0], (body.input_text,), options, ignored_fields=tuple(without_none(rest)))
+    _check_types("embeddingTypes", rest.get("embeddingTypes"))
+    return Embed(read_path(http)[0], (body.input_text,), read_options(NAME, rest, body.dimensions))
 
 
 def _encode_titan(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -54,15 +56,13 @@ def _encode_titan(_: Embed, embeddings: Embeddings) -> JsonObject:
 
 def _decode_cohere(http: HttpRequest) -> Embed:
     body, rest = read_fields(CohereTexts, decode_request_json(http), "body")
-    _check_types(body.embedding_types or ["float"])
-    ignored = tuple(name for name in without_none(rest) if name != "truncate" or rest[name] != "NONE")
-    options = EmbeddingOptions(dimensions=body.output_dimension)
-    return Embed(read_path(http)[0], tuple(body.texts), options, ignored_fields=ignored)
+    _check_types("embedding_types", rest.pop("embedding_types", None))
+    return Embed(read_path(http)[0], tuple(body.texts), read_options("texts", rest, body.output_dimension))
 
 
-def _check_types(types: list[str]) -> None:
-    if types != ["float"]:
-        raise invalid_field("embedding_types", f"must be float, got {', '.join(types)}; leave it out")
+def _check_types(field: str, types: object) -> None:
+    if types not in (None, [], ["float"]):
+        raise invalid_field(field, f"must be [float], got {encode_json(types).decode()[:100]}; leave it out")
 
 
 def _encode_cohere(embed: Embed, embeddings: Embeddings) -> JsonObject:
@@ -76,14 +76,21 @@ def _encode_cohere_by_type(embed: Embed, embeddings: Embeddings) -> JsonObject:
 
 
 def _decode_nova(http: HttpRequest) -> Embed:
-    body, _ = read_fields(NovaTask, decode_request_json(http), "body")
+    body, others = read_fields(NovaTask, decode_request_json(http), "body")
     if body.task_type != "SINGLE_EMBEDDING":
         raise invalid_field("taskType", f"must be SINGLE_EMBEDDING, got {body.task_type}")
     params, rest = read_fields(NovaEmbedding, body.single_embedding_params, "singleEmbeddingParams")
     if not isinstance(value := params.text.get("value"), str):
         raise invalid_field("singleEmbeddingParams.text.value", "must be a text")
-    options = EmbeddingOptions(dimensions=params.embedding_dimension)
-    return Embed(read_path(http)[0], (value,), options, ignored_fields=tuple(without_none(rest)))
+    text = {name: each for name, each in params.text.items() if name != "value"}
+    cut = {"truncationMode": text.pop("truncationMode", None)}
+    ignored = [*(f"text.{name}" for name in text), *(name for name, each in others.items() if each != _NOVA_VERSION)]
+    options = read_options(NAME, {**rest, **cut}, params.embedding_dimension)
+    return Embed(read_path(http)[0], (value,), options, ignored_fields=tuple(ignored))
+
+
+_NOVA_VERSION = "nova-multimodal-embed-v1"
+"""The `schemaVersion` that is meant if a body has none."""
 
 
 def _encode_nova(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -107,8 +114,9 @@ def _is_by_type(body: JsonObject) -> bool:
 
 def _decode_rerank(http: HttpRequest) -> Rerank:
     body, rest = read_fields(RankingRequest, decode_request_json(http), "body")
-    ignored = tuple(name for name in without_none(rest) if name != "api_version")
-    return Rerank(read_path(http)[0], body.query, tuple(body.documents), body.top_n, ignored_fields=ignored)
+    # Models that need this version get it by their quirk.
+    extra = make_extra(NAME, {name: value for name, value in rest.items() if (name, value) != ("api_version", 2)})
+    return Rerank(read_path(http)[0], body.query, tuple(body.documents), body.top_n, extra=extra)
 
 
 def _encode_ranking(_: Rerank, ranking: Ranking) -> HttpResponse:
@@ -119,12 +127,18 @@ def _encode_ranking(_: Rerank, ranking: Ranking) -> HttpResponse:
 _CHATS = frozenset({"messages", "converse", "chat"})
 """Bodies of InvokeModel whose tokens other endpoints count."""
 
-SERVER_ENDPOINTS = (
-    count_tokens_endpoint(
-        Route(method="POST", path=COUNT_PATH, accepts=lambda body: counted_form(body) not in _CHATS),
-        _decode_count,
-        lambda count: {"inputTokens": count},
-    ),
+
+def _with_counts(endpoint: ServerEndpoint) -> ServerEndpoint:
+    """The endpoint, whose answers have the counts of tokens in headers."""
+
+    def encode(asked: Embed | Rerank, result: Embeddings | Ranking) -> HttpResponse:
+        http = endpoint.encode(asked, result)
+        return replace(http, headers={**http.headers, **count_headers(result.usage)})
+
+    return replace(endpoint, encode=encode)
+
+
+_INVOKED = (
     embeddings_endpoint(_by_body(lambda body: "inputText" in body), _decode_titan, _encode_titan),
     embeddings_endpoint(
         _by_body(lambda body: "texts" in body and _is_by_type(body)), _decode_cohere, _encode_cohere_by_type
@@ -138,4 +152,12 @@ SERVER_ENDPOINTS = (
         _decode_rerank,
         _encode_ranking,
     ),
+)
+SERVER_ENDPOINTS = (
+    count_tokens_endpoint(
+        Route(method="POST", path=COUNT_PATH, accepts=lambda body: counted_form(body) not in _CHATS),
+        _decode_count,
+        lambda count: {"inputTokens": count},
+    ),
+    *map(_with_counts, _INVOKED),
 )

@@ -132,8 +132,25 @@ GOOGLE = EmbeddingForm(
 )
 GOOGLE_CLOUD = msgspec.structs.replace(GOOGLE, truncate="autoTruncate", truncations=_FLAG)
 OLLAMA = EmbeddingForm(name="ollama", takes_tokens=False, truncate="truncate", truncations=_FLAG, user=False)
+NOVA = EmbeddingForm(
+    name="bedrock",
+    takes_tokens=False,
+    dimensions="embeddingDimension",
+    purpose="embeddingPurpose",
+    purposes={
+        "query": "GENERIC_RETRIEVAL",
+        "document": "GENERIC_INDEX",
+        "classification": "CLASSIFICATION",
+        "clustering": "CLUSTERING",
+    },
+    default_purpose="document",
+    truncate="truncationMode",
+    truncations=SIDES,
+    user=False,
+    max_texts=1,
+)
 _PURPOSES: dict[str, EmbeddingPurpose] = {
-    word: purpose for form in (*FORMS.values(), GOOGLE) for purpose, word in form.purposes.items()
+    word: purpose for form in (*FORMS.values(), GOOGLE, NOVA) for purpose, word in form.purposes.items()
 }
 _TRUNCATIONS: dict[str | bool, Truncation] = {
     "NONE": "none",
@@ -142,8 +159,8 @@ _TRUNCATIONS: dict[str | bool, Truncation] = {
     False: "none",
     True: "end",
 }
-_PURPOSE_NAMES = ("input_type", "task", "taskType")
-_TRUNCATE_NAMES = ("truncate", "truncation", "autoTruncate")
+_PURPOSE_NAMES = ("input_type", "task", "taskType", "embeddingPurpose")
+_TRUNCATE_NAMES = ("truncate", "truncation", "autoTruncate", "truncationMode")
 _SIZE_NAME = "output_dimension"
 
 

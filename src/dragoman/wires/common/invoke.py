@@ -57,6 +57,8 @@ def _is_anthropic(body: JsonObject) -> bool:
 
 def _is_converse(body: JsonObject) -> bool:
     """Whether it is a body of Nova; its blocks have no type, and each member of a block is what the block is."""
+    if "singleEmbeddingParams" in body:
+        return False
     if body.keys() & {"schemaVersion", "inferenceConfig", "toolConfig"}:
         return True
     contents = [message.get("content") for message in objects(body.get("messages"))]

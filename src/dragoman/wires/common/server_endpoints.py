@@ -78,6 +78,8 @@ class Rerank(msgspec.Struct, frozen=True):
     top: int | None = None
     with_texts: bool = False
     """Whether the client wants the texts of the documents back."""
+    extra: dict[str, JsonObject] = {}
+    """Fields that only one wire has, by its name."""
     ignored_fields: tuple[str, ...] = ()
     """Fields of the request that are not passed on."""
 
