@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from dragoman.targets.target import Target
 from dragoman.types import (
+    SYSTEM_ROLES,
     JsonObject,
     Message,
     Opaque,
@@ -29,7 +30,6 @@ from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, Co
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import (
     EMPTY_TURN,
-    SYSTEM_ROLES,
     check_urls,
     fill_turns,
     merge_turns,

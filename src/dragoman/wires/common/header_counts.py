@@ -45,19 +45,24 @@ def join_counts(counts: Mapping[str, int | None], /) -> Usage:
     >>> join_counts({"input": 3, "output": 1, "cache_read": 7, "cache_write": None}).input
     10
     """
-    cached = (counts["cache_read"] or 0) + (counts["cache_write"] or 0)
-    return Usage(**{**counts, "input": None if counts["input"] is None else counts["input"] + cached})
+    plain, read, write = counts["input"], counts["cache_read"], counts["cache_write"]
+    total = None if plain is None else plain + (read or 0) + (write or 0)
+    return Usage(input=total, output=counts["output"], cache_read=read, cache_write=write)
 
 
 def split_counts(usage: Usage, /) -> dict[str, int]:
-    """The mirror of `join_counts`, without counts that are not known.
+    """The mirror of `join_counts`, without counts that are unknown.
 
     >>> split_counts(Usage(input=10, cache_read=7))
     {'input': 3, 'cache_read': 7}
     """
-    counts = {name: getattr(usage, name) for name in _HEADERS}
-    if usage.input is not None:
-        counts["input"] = max(0, usage.input - (usage.cache_read or 0) - (usage.cache_write or 0))
+    cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    counts = {
+        "input": None if usage.input is None else max(0, usage.input - cached),
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+    }
     return {name: count for name, count in counts.items() if count is not None}
 
 
