@@ -71,6 +71,7 @@ MESSAGE_FIELDS: dict[str, Any] = {
     "executed_tools": [None, [], [{"index": 0, "type": "search", "arguments": "{}", "output": "Six."}]],
     "images": [None, []],
     "audio": [None, {"id": "a1", "transcript": "Hi."}],
+    "context": [None, {}, {"citations": [{"title": "Tides"}]}],
 }
 CHOICE_FIELDS: dict[str, Any] = {
     "index": [0, None, 1],

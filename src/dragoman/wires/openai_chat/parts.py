@@ -30,6 +30,7 @@ from dragoman.types.base import unchecked
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.types.quick import new_call, new_text
 from dragoman.wires.common.citations import (
+    first_text,
     read_annotations,
     read_search_results,
     write_annotation,
@@ -289,7 +290,7 @@ def is_message_field(part: Opaque) -> bool:
     return part.wire == NAME and part.data.keys() in ({"audio"}, {"images"})
 
 
-RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_results"})
+RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_results", "context"})
 """Extra fields of a text that only responses have."""
 
 
@@ -323,8 +324,23 @@ def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:
 
 def read_citations(fields: JsonObject) -> tuple[Citation, ...]:
     """The citations of a text, from the fields beside it: annotations, or else search results, or else URLs."""
-    annotations = read_annotations(fields.get("annotations"))
+    annotations = read_annotations(fields.get("annotations")) or _read_context(wire_extra(fields, "context"))
     return tuple(annotations or read_search_results(fields.get("search_results"), fields.get("citations")))
+
+
+def _read_context(context: JsonObject) -> list[Citation]:
+    """What was found in the data of the user."""
+    found = context.get("citations")
+    return [
+        Citation(
+            url=first_text(item, "url"),
+            title=first_text(item, "title"),
+            source=first_text(item, "filepath"),
+            cited_text=first_text(item, "content"),
+        )
+        for item in (found if is_list(found) else ())
+        if is_object(item)
+    ]
 
 
 def write_citations(texts: Iterable[Text], offset: int = 0) -> list[JsonObject]:

@@ -26,7 +26,8 @@ _QUICK = ("messages", "system", "temperature", "top_p", "max_tokens", "stream")
 _OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in _QUICK))
 _NO_OPTIONS = _OPTIONS(Request())
 _MESSAGE_EXTRAS = attrgetter(
-    "executed_tools", "citations", "tool_calls", "annotations", "refusal", "images", "audio", "reasoning_details"
+    *("executed_tools", "citations", "tool_calls", "annotations", "context", "refusal", "images", "audio"),
+    "reasoning_details",
 )
 _CHOICE_EXTRAS = attrgetter("index", "error", "content_filter_results")
 _CHUNK_EXTRAS = attrgetter("error", "prompt_filter_results", "citations", "search_results")

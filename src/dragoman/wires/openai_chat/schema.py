@@ -20,6 +20,8 @@ CUSTOM = "custom"
 """The type of a tool that takes free text, and the member of its definition and calls."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+MESSAGE_CITATIONS = ("annotations", "context")
+"""The same as members of a message."""
 PROMPT_FILTERS, FILTERS = "prompt_filter_results", "content_filter_results"
 """Results of content filters: of the prompt, in the body; of the answer, in a choice."""
 TEXT_PLACEHOLDER = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
@@ -122,6 +124,8 @@ class ChatMessage(msgspec.Struct, gc=False):
     executed_tools: list[Any] | None = None
     images: list[JsonObject] | None = None
     audio: JsonObject | None = None
+    context: Any = None
+    """What Azure found in the data of its user, with citations."""
 
 
 class ChatChoice(msgspec.Struct, gc=False):

@@ -81,6 +81,7 @@ from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     DEFAULTS,
     FUNCTION_CALL,
+    MESSAGE_CITATIONS,
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
@@ -209,8 +210,7 @@ def _encode_choice(index: int, choice: Choice, customs: frozenset[str]) -> tuple
         parts = [part for each in parts if is_supported(part := restore(each, customs))]
     message = encode_assistant(parts, REASONING_FIELDS[0])
     extra = text_extra(parts)
-    if "annotations" in extra:
-        message["annotations"] = extra["annotations"]
+    message |= {key: extra[key] for key in MESSAGE_CITATIONS if key in extra}
     encoded = {
         "index": index,
         "message": {"refusal": None, **message},

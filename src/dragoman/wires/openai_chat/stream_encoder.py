@@ -49,6 +49,7 @@ from dragoman.wires.openai_chat.schema import (
     FILTERS,
     FINISH_REASON_TO_WIRE,
     FUNCTION_CALL,
+    MESSAGE_CITATIONS,
     NAME,
     PROMPT_FILTERS,
     REASONING_FIELDS,
@@ -184,6 +185,8 @@ class ChatStreamEncoder:
             delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
         if annotations := extra.get("annotations") or self._annotations(part, extra):
             delta["annotations"] = annotations
+        if "context" in extra:
+            delta["context"] = extra["context"]
         more: dict[str, Any] = {key: extra[key] for key in CITATIONS if key in extra}
         if isinstance(part, Text) and part.logprobs:
             more["logprobs"] = write_choice_logprobs([part])
@@ -194,7 +197,7 @@ class ChatStreamEncoder:
         if not isinstance(part, Text):
             return []
         offset, self._length = self._length, self._length + len(part.text)
-        if not part.citations or not extra.keys().isdisjoint(CITATIONS):
+        if not part.citations or not extra.keys().isdisjoint((*CITATIONS, *MESSAGE_CITATIONS)):
             return []
         return write_citations([part], offset)
 
@@ -279,11 +282,11 @@ def text_extra(parts: Iterable[Part]) -> JsonObject:
     for part in parts:
         if not isinstance(part, Text):
             continue
-        if part.citations and not any(key in wire_extra(part.extra, NAME) for key in ("annotations", *CITATIONS)):
+        if part.citations and not any(key in wire_extra(part.extra, NAME) for key in (*MESSAGE_CITATIONS, *CITATIONS)):
             fields.setdefault("annotations", []).extend(write_citations([part], offset))
         offset += len(part.text)
         extra = wire_extra(part.extra, NAME)
         if "annotations" in extra:
             fields.setdefault("annotations", []).extend(extra["annotations"])
-        fields.update((key, extra[key]) for key in CITATIONS if key in extra)
+        fields.update((key, extra[key]) for key in (*CITATIONS, "context") if key in extra)
     return fields
