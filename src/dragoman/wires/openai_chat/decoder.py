@@ -253,7 +253,7 @@ class ChatDecoder:
         if message.annotations or message.citations:
             annotations = [*(message.annotations or ()), *(message.citations or ())]
             self._annotations.setdefault("annotations", []).extend(annotations)
-        if is_object(message.context):
+        if message.context and is_object(message.context):
             self.out.count_characters(len(encode_json(message.context)))
             self._annotations["context"] = {**self._annotations.get("context", {}), **message.context}
         if message.images:
