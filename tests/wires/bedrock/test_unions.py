@@ -13,7 +13,7 @@ from dragoman.errors import DragomanError, InvalidRequest, ProviderError, Unsupp
 from dragoman.events import fold, to_events
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
-from dragoman.types import JsonObject, Request, Response, ToolResult, tool_results, user
+from dragoman.types import JsonObject, Request, Response, ToolResult, is_list, is_object, tool_results, user
 from dragoman.wires.bedrock.schema import FINISH_REASONS
 from dragoman.wires.common.event_stream import encode_event, encode_exception
 from tests.support.batch import grouped
@@ -63,8 +63,10 @@ def told(request: Request, item: JsonObject) -> None:
 
 def words(item: Any) -> list[str]:
     """The texts of an example that only it has."""
-    if isinstance(item, dict | list):
-        return [word for inner in (item.values() if isinstance(item, dict) else item) for word in words(inner)]
+    if is_object(item):
+        return [word for inner in item.values() for word in words(inner)]
+    if is_list(item):
+        return [word for inner in item for word in words(inner)]
     return [item] if isinstance(item, str) and item.endswith(" x") else []
 
 
@@ -83,11 +85,12 @@ def is_result(item: JsonObject) -> bool:
 
 @each(*blocks("user"))
 def test_every_block_of_a_user_is_sent_on(item: JsonObject) -> None:
-    call = {"toolUse": {"toolUseId": "t1", "name": "tide", "input": {}}}
-    before = [ASK, {"role": "assistant", "content": [call]}] if is_result(item) else []
+    call: JsonObject = {"toolUse": {"toolUseId": "t1", "name": "tide", "input": {}}}
+    before: list[JsonObject] = [ASK, {"role": "assistant", "content": [call]}] if is_result(item) else []
     own: list[JsonObject] = [item] if is_result(item) else [item, {"text": "!"}]
     config: JsonObject = {"tools": [{"toolSpec": {"name": "tide", "inputSchema": {"json": {"type": "object"}}}}]}
-    body = {"messages": [*before, {"role": "user", "content": own}], **({"toolConfig": config} if before else {})}
+    turns: list[JsonObject] = [*before, {"role": "user", "content": own}]
+    body: JsonObject = {"messages": turns, **({"toolConfig": config} if before else {})}
     request = decoded(body)
     assert level("bedrock", sent(request)) == level("bedrock", body)
     told(request, item)

@@ -77,9 +77,8 @@ def encode_text(request: Request, target: Target) -> HttpRequest | None:
         config = extra.pop(form.config, None)
         options = {form.config: {**options, **(config if is_object(config) else {})}}
     path = invoke_path(target.model, stream=bool(request.stream))
-    if form.has_stream and request.stream:
-        options["stream"] = True
-    return post_request(target, path, {form.prompt: prompts[0], **options, **extra}, notes)
+    streaming = {"stream": True} if form.has_stream and request.stream else {}
+    return post_request(target, path, {form.prompt: prompts[0], **options, **streaming, **extra}, notes)
 
 
 # Server half ----------------------------------------------------------------------------------------------------------
