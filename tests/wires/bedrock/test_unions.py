@@ -258,3 +258,9 @@ def test_every_exception_of_a_stream_is_an_error_of_its_kind(name: str) -> None:
 def test_an_unknown_exception_is_an_error() -> None:
     _, error = laws.read(WIRE.client.stream_decoder(), [encode_exception("newException", b"{}")])
     assert isinstance(error, DragomanError)
+
+
+def test_a_system_turn_without_a_text_is_left_out() -> None:
+    blank = {"role": "system", "content": [{"text": " "}]}
+    answer = {"role": "assistant", "content": [{"text": "So."}]}
+    assert sent(decoded({"messages": [ASK, answer, blank, ASK]}))["messages"] == [ASK, answer, ASK]
