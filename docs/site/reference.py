@@ -353,6 +353,7 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
     (r"POST .*(/embed|/embeddings|:embedContent|:batchEmbedContents|:predict)", "embed texts", "gateway"),
     (r"POST .*/rerank", "rank documents", "gateway"),
     (r"POST /model/{model}/invoke", "generate an answer, embed texts or rank documents, by the body", "clouds"),
+    (r"\w+ .*/cachedContents(/{id})?", "refused: the gateway stores no prompts", "caching"),
     (r"POST .*/files", "upload a file", "files"),
     (r"GET .*/files", "list files", "files"),
     (r"GET .*/files/{id}", "describe a file", "files"),
