@@ -523,8 +523,9 @@ class Model:
     def _merge_options(self, options: CallOptions) -> tuple[dict[str, Any], ChainOptions]:
         """The fields of the Request, and the ChainOptions."""
         merged = {**self._call_options, **options}
-        if options.get("headers") is not None and (headers := self._call_options.get("headers")) is not None:
-            merged["headers"] = {**check_headers(headers), **check_headers(options["headers"])}
+        own, added = self._call_options.get("headers"), options.get("headers")
+        if own is not None and added is not None:
+            merged["headers"] = {**check_headers(own), **check_headers(added)}
         fields: dict[str, Any] = {name: value for name, value in merged.items() if value is not None}
         chain_options = self._chain_options
         timeout = fields.pop("timeout", None)

@@ -16,7 +16,7 @@ from dragoman.errors import DragomanError, RateLimited
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.estimates import total_tokens
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, Ranking, Request, TokenCount
+from dragoman.types import Embeddings, JsonObject, Ranking, Request, TokenCount
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.endpoints import Embeddable
 
