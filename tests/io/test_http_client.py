@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -185,6 +186,36 @@ def test_a_stream_arrives_whole(way: Way, transport: Transport) -> None:
     assert head.status == 200
     assert b"Hello, world." in body
     assert body.endswith(b"data: [DONE]\n\n")
+
+
+def test_other_tasks_have_their_turn_while_a_stream_arrives_at_once(pooled: Transport) -> None:
+    """A provider that sends megabytes at once must not let other calls of the loop wait."""
+    body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (b"a" * 100, b"b" * 70_000, b"c" * 7) * 20)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work() -> tuple[bytes, list[int], list[int]]:
+        counting = asyncio.create_task(count())
+        exchange = await pooled.aopen(Open(http(server)))
+        pieces, seen = [b""], [0]
+        while data := await exchange.handle.aread(PATIENCE):
+            pieces.append(data)
+            seen.append(turns)
+        await exchange.handle.afinish()
+        counting.cancel()
+        return b"".join(pieces), [len(piece) for piece in pieces], seen
+
+    answer = RawResponse(headers={"transfer-encoding": "chunked"}, body=body + b"0\r\n\r\n")
+    with FaultyServer(answer) as server:
+        whole, sizes, seen = asyncio.run(work())
+    assert whole == (b"a" * 100 + b"b" * 70_000 + b"c" * 7) * 20
+    assert max(sizes) <= http1.PIECE
+    assert all(before < after for before, after in pairwise(seen))
 
 
 def test_what_is_sent_arrives(way: Way, transport: Transport) -> None:

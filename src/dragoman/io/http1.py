@@ -20,6 +20,8 @@ from dragoman.io.connect import Place
 MAX_HEAD = 256 * 1024
 MAX_INFLATED = 16 * 1024 * 1024
 """Bytes that one read of a compressed body may expand to."""
+PIECE = 16 * 1024
+"""Bytes of a stream that an async call takes at a time: to translate more of them would let other tasks wait."""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PATH = re.compile(r"/[!-~]*")
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
@@ -207,6 +209,22 @@ class ResponseParser:
         self._chunks = []
         self._buffered = 0
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def take_piece(self) -> bytes:
+        """At most PIECE bytes of the body that have come; `buffered` says whether there are more."""
+        if self._buffered <= PIECE:
+            return self.take()
+        chunks = self._chunks
+        if len(first := chunks[0]) > PIECE:
+            chunks[:1] = [first[start : start + PIECE] for start in range(0, len(first), PIECE)]
+        count = size = 0
+        while size + len(chunks[count]) <= PIECE:
+            size += len(chunks[count])
+            count += 1
+        data = b"".join(chunks[:count])
+        del chunks[:count]
+        self._buffered -= size
+        return data
 
     # What httptools calls; bytes after a response are ignored, and the connection is not used again -------------------
 
