@@ -210,6 +210,16 @@ class _OpenPart(msgspec.Struct):
     extra: Extra = {}
     logprobs: list[TokenLogprob] = []
     citations: list[Citation] = []
+    joined: list[str] = []
+    """What was in `pieces` before: a short string takes twenty times its length, so many are joined."""
+
+    def join(self) -> None:
+        self.joined.append("".join(self.pieces))
+        self.pieces.clear()
+
+    @property
+    def text(self) -> str:
+        return "".join([*self.joined, *self.pieces])
 
 
 class _OpenCall(msgspec.Struct):
@@ -227,6 +237,7 @@ MAX_RESPONSE = 256 * 1024 * 1024
 """Characters of one response; more raise TooLarge."""
 MAX_OPEN = 1000
 """Parts that may be open at once."""
+_MAX_PIECES = 512
 _MAX_SHOWN = 200
 """Characters of a call's arguments in a message or notice."""
 
@@ -348,6 +359,8 @@ class Assembler:
             self.open(key, kind, extra)
             part = self._open[key]
         part.pieces.append(text)
+        if len(part.pieces) == _MAX_PIECES:
+            part.join()
         self._queue.append(PartDelta(index=part.index, text=text))
 
     def _add_pieces(
@@ -371,7 +384,7 @@ class Assembler:
 
     def text_of(self, key: object) -> str:
         """The text of an open part so far; empty if it is not open."""
-        return "".join(self._open[key].pieces) if key in self._open else ""
+        return self._open[key].text if key in self._open else ""
 
     def is_open(self, key: object) -> bool:
         """Whether a part or call with this key is open."""
@@ -390,7 +403,7 @@ class Assembler:
     def _close_part(self, key: object, *, redacted: bool = False) -> None:
         if key in self._open:
             part = self._open.pop(key)
-            text = "".join(part.pieces)
+            text = part.text
             whole: Part = (
                 new_text(text, part.extra, tuple(part.logprobs), tuple(part.citations))
                 if part.kind == "text"
