@@ -50,19 +50,18 @@ def stopped_server(stage: str) -> StoppedServer:
     return FullListener() if stage == "connecting" else SilentServer(stage)
 
 
-class SilentServer:
-    """Accepts connections one after the other, answers up to a stage, and says nothing more."""
+class _ListeningServer:
+    """A server with a listener and a thread."""
 
-    def __init__(self, stage: str) -> None:
-        self.is_reached = False
-        self.look_seconds = 0.0
-        self._bytes = SENT[stage]
+    is_reached = False
+    look_seconds = 0.0
+
+    def __init__(self, listener: socket.socket, scheme: str = "http") -> None:
         self._reached = threading.Semaphore(0)
         self._left: SimpleQueue[float] = SimpleQueue()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = listener
         self._thread = threading.Thread(target=self._serve, daemon=True)
-        scheme = "https" if stage == "TLS handshake" else "http"
-        self.origin = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.origin = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -84,6 +83,17 @@ class SilentServer:
             raise AssertionError("the connection was not closed") from None
 
     def _serve(self) -> None:
+        raise NotImplementedError
+
+
+class SilentServer(_ListeningServer):
+    """Accepts connections one after the other, answers up to a stage, and says nothing more."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(socket.create_server(("127.0.0.1", 0)), "https" if stage == "TLS handshake" else "http")
+        self._bytes = SENT[stage]
+
+    def _serve(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
@@ -97,40 +107,15 @@ class SilentServer:
                 self._left.put(time.monotonic())
 
 
-class DeafServer:
+class DeafServer(_ListeningServer):
     """Accepts a connection and reads nothing, so that a long request cannot be sent. It sees only a reset."""
 
-    is_reached = False
-    look_seconds = 0.0
-
     def __init__(self) -> None:
-        self._reached = threading.Semaphore(0)
-        self._left: SimpleQueue[float] = SimpleQueue()
-        self._listener = socket.socket()
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self._listener.bind(("127.0.0.1", 0))
-        self._listener.listen()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self.origin = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(PATIENCE)
-        self._listener.close()
-
-    def wait_until_reached(self) -> None:
-        assert self._reached.acquire(timeout=PATIENCE), "the client has not come"
-
-    def wait_until_left(self) -> float:
-        try:
-            return self._left.get(timeout=PATIENCE)
-        except Empty:
-            raise AssertionError("the connection was not closed") from None
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        super().__init__(listener)
 
     def _serve(self) -> None:
         try:
