@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from dragoman.gateway.store import Store
+from dragoman.gateway.store import Store, sqlite_queries, usage_queries
 from dragoman.gateway.store.base import UsageRow
 from dragoman.gateway.store.sqlite import SqliteStore
 from dragoman.gateway.store.usage_queries import GROUPS, Grain, RowsQuery, Sums, SumsQuery, SumsResult
@@ -87,6 +87,26 @@ def test_sums_are_those_of_the_rows(opened: Opened) -> None:
         for grain, group, chosen, (first, last) in product(grains, groups, filters, ranges):
             query = SumsQuery(first=first, last=last, grain=grain, groups=group, filters=chosen).whole()  # type: ignore[arg-type]
             assert as_set(await store.sums(query)) == as_set(expected(query)), query
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize("grain", ["minute", "hour"])
+def test_totals_have_the_buckets_that_an_answer_leaves_out(
+    opened: Opened, grain: Grain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = SumsQuery(first=START, last=START + LENGTH, grain=grain, groups=("key",))
+    whole = expected(query)
+    assert not whole.truncated
+    for module in (usage_queries, sqlite_queries):
+        monkeypatch.setattr(module, "MAX_BUCKETS", 20)
+
+    async def work(store: Store) -> None:
+        await store.record(ROWS)
+        result = await store.sums(query)
+        assert result.truncated
+        assert len(result.buckets) == 20
+        assert set(result.totals) == set(whole.totals)
 
     run(opened, work)
 

@@ -263,8 +263,20 @@ def make_result(
     /,
     *,
     truncated: bool = False,
+    totals: tuple[Mapping[BucketName, Sequence[int]], Mapping[BucketName, Latencies]] | None = None,
 ) -> SumsResult:
-    """The buckets, oldest first, and their totals."""
+    """The buckets, oldest first, and their totals; give `totals` if the buckets are not all."""
+    return SumsResult(
+        buckets=_buckets(query, counts, latencies),
+        truncated=truncated or len(counts) > MAX_BUCKETS,
+        totals=_buckets(query, *(_totals(query, counts, latencies) if totals is None else totals)),
+    )
+
+
+def _totals(
+    query: SumsQuery, counts: Mapping[BucketName, Sequence[int]], latencies: Mapping[BucketName, Latencies]
+) -> tuple[dict[BucketName, list[int]], dict[BucketName, Counter[tuple[int, int]]]]:
+    """Counts and times by group alone."""
     totals: dict[BucketName, list[int]] = {}
     times: dict[BucketName, Counter[tuple[int, int]]] = {}
     for bucket, numbers in counts.items():
@@ -272,11 +284,7 @@ def make_result(
         total = totals.setdefault(whole, [0] * len(COUNTS))
         total[:] = map(add, total, numbers)
         times.setdefault(whole, Counter()).update(latencies.get(bucket, {}))
-    return SumsResult(
-        buckets=_buckets(query, counts, latencies),
-        truncated=truncated or len(counts) > MAX_BUCKETS,
-        totals=_buckets(query, totals, times),
-    )
+    return totals, times
 
 
 def _buckets(
