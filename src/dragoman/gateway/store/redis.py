@@ -230,10 +230,11 @@ class RedisStore:
             offset += len(ids)
 
     async def _read_rows(self, ids: Sequence[bytes]) -> tuple[UsageRow, ...]:
-        if not ids:
-            return ()
-        rows = await self._send("MGET", *(self._name("row", id.decode()) for id in ids))
-        return tuple(decode_row(row) for row in rows if row is not None)
+        found: list[UsageRow] = []
+        for start in range(0, len(ids), SCAN_BATCH):
+            names = [self._name("row", id.decode()) for id in ids[start : start + SCAN_BATCH]]
+            found += [decode_row(row) for row in await self._send("MGET", *names) if row is not None]
+        return tuple(found)
 
     async def aclose(self) -> None:
         """Finish the commands under way, and close the connection."""
