@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.gateway import batch_store, batches
+from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.batches import BatchRunner
 from dragoman.gateway.config import decode_config
@@ -19,6 +20,7 @@ from dragoman.gateway.errors import Busy, NotStored
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.response import GatewayResponse
+from dragoman.http import HttpRequest
 from dragoman.wires.common.batch_values import (
     BatchInputRow,
     BatchPage,
@@ -55,9 +57,9 @@ async def create(at: Runtime, count: int = 4, wire: str = WIRE) -> StoredBatch:
 
 
 async def fates(at: Runtime, id: str) -> list[str]:
-    found = await at.batches.run("ann", BatchQuery("results", WIRE, id))
-    assert isinstance(found, tuple)
-    return [each.fate for each in found]
+    batch = await at.batches.run("ann", BatchQuery("results", WIRE, id))
+    assert isinstance(batch, StoredBatch)
+    return [each.fate async for each in at.batches.results("ann", batch)]
 
 
 class Answers:
@@ -276,7 +278,7 @@ def test_results_wait_until_there_is_room_for_their_file(monkeypatch: pytest.Mon
         done = await until(at, batch.id, ended)
         content = await at.files.read("ann", done.output_file or "")
         assert len(content.data.splitlines()) == 4
-        assert await at.batches.results("ann", batch.id) == [], "the rows are in the file"
+        assert [each async for each in at.batches.results("ann", batch)] == [], "the rows are in the file"
         await stop(task)
 
     run(test)
@@ -292,6 +294,64 @@ def test_batches_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         await create(at, 1)
         with pytest.raises(Busy, match="1 batches of this key run"):
             await create(at, 1)
+
+    run(test)
+
+
+def test_a_batch_whose_results_are_too_large_sends_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "MAX_RESULTS", 50)  # each result has 11 bytes
+
+    async def test() -> None:
+        at, answers = runtime(), Answers()
+        batch = await create(at, 20)
+        task = running(at, answers)
+        done = await until(at, batch.id, ended)
+        sent = len(answers.rows)
+        assert 5 <= sent <= 5 + batches.CONCURRENCY
+        assert done.fates == {"succeeded": sent, "errored": 20 - sent}
+        results = [each async for each in at.batches.results("ann", done)]
+        assert {each.status for each in results if each.fate == "errored"} == {413}
+        assert b"at most 50 bytes" in bytes(results[-1].body)
+        await stop(task)
+
+    run(test)
+
+
+def test_results_are_written_while_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that reads slowly must not make a worker hold the results of a batch."""
+    monkeypatch.setattr(batches, "PIECE", 100)
+
+    async def test() -> None:
+        at = runtime()
+        batch = await create(at, 40)
+        task = running(at, Answers())
+        await until(at, batch.id, ended)
+        read: list[int] = []
+        find = at.batches.result
+
+        async def result(owner: str | None, id: str, index: int) -> BatchRowResult | None:
+            read.append(index)
+            return await find(owner, id, index)
+
+        monkeypatch.setattr(at.batches, "result", result)
+        app = App(at)
+        headers = {"authorization": f"Bearer {KEY}"}
+        path = f"/v1/messages/batches/{batch.id}/results"
+        response = await app.answer(HttpRequest(method="GET", path=path, headers=headers))
+        assert callable(response.body)
+        pieces: list[bytes] = []
+        most = 0
+
+        async def write(data: bytes) -> None:
+            nonlocal most
+            pieces.append(data)
+            most = max(most, len(read) - b"".join(pieces).count(b"\n"))
+
+        await response.body(write)
+        assert [json.loads(line)["custom_id"] for line in b"".join(pieces).splitlines()] == [f"r{n}" for n in range(40)]
+        assert len(pieces) > 10
+        assert most == 0
+        await stop(task)
 
     run(test)
 

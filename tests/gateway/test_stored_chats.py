@@ -47,3 +47,24 @@ def test_chats_of_many_requests_at_once_are_all_listed() -> None:
         assert await ids(store, ChatQuery("list", model="other")) == []
 
     asyncio.run(run())
+
+
+def test_a_page_has_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_chats, "MAX_PAGE", 5000)
+
+    async def run() -> None:
+        store = ChatStore(MemoryStore())
+        for id in "abcde":
+            await store.save("ann", StoredChat(id=id, model="m", created=1, completion={"text": "x" * 2000}))
+        await store.save("ann", StoredChat(id="f", model="m", created=1, completion={"text": "x" * 20_000}))
+        seen: list[list[str]] = []
+        page = ChatPage((), has_more=True)
+        while page.has_more:
+            after = page.chats[-1].id if page.chats else ""
+            found = await store.run("ann", ChatQuery("list", after=after, limit=100))
+            assert isinstance(found, ChatPage)
+            page = found
+            seen.append([each.id for each in page.chats])
+        assert seen == [["a", "b"], ["c", "d"], ["e"], ["f"]]
+
+    asyncio.run(run())

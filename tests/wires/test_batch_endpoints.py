@@ -1,6 +1,7 @@
 """Batches that a server runs: the exact JSON of their paths, and the rows of their files."""
 
 import json
+import time
 from typing import Any
 
 import msgspec
@@ -208,3 +209,11 @@ def test_the_results_of_anthropic_are_lines() -> None:
         {"custom_id": "c", "result": {"type": "expired"}},
         {"custom_id": "d", "result": {"type": "canceled"}},
     ]
+
+
+def test_a_file_of_empty_lines_is_refused_at_once() -> None:
+    start = time.process_time()
+    rows, problems = read_rows(b"\n" * 32 * 1024 * 1024, CHAT)
+    assert time.process_time() - start < 1
+    assert not rows
+    assert problems[0]["code"] == "too_many_lines"

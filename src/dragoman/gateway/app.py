@@ -25,7 +25,7 @@ from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
 from dragoman.gateway.background import BackgroundResponses
-from dragoman.gateway.batches import BatchRunner
+from dragoman.gateway.batches import BatchRunner, results_response
 from dragoman.gateway.conversations import RecentResponses
 from dragoman.gateway.dashboard import page_routes
 from dragoman.gateway.endpoints import run_endpoint
@@ -60,6 +60,7 @@ from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Response
 from dragoman.wires.base import BackgroundHooks, SocketHooks, Wire, unsupported_parts
+from dragoman.wires.common.batch_values import BatchQuery, StoredBatch
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
@@ -366,6 +367,8 @@ class App:
             result = None
         else:
             result = await background.input_of(context, request) or await run_endpoint(context, request)
+        if isinstance(request, BatchQuery) and request.action == "results":
+            return results_response(context, endpoint, request, cast("StoredBatch", result))
         http_response = endpoint.encode(request, result)
         return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
 

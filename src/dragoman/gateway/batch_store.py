@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from secrets import token_hex
 from typing import cast
 
@@ -54,10 +54,8 @@ class BatchStore:
         self._ids = IdList(store, "batches", limit=MAX_BATCHES, ttl=BATCH_TTL)
         self._running = IdList(store, "running-batches", limit=MAX_ALL_RUNNING, ttl=BATCH_TTL)
 
-    async def run(
-        self, owner: str | None, query: BatchQuery, /
-    ) -> StoredBatch | BatchPage | tuple[BatchRowResult, ...]:
-        """Do what a client asks for."""
+    async def run(self, owner: str | None, query: BatchQuery, /) -> StoredBatch | BatchPage:
+        """Do what a client asks for. Of `results` it returns the batch: `results` reads them one by one."""
         match query.action:
             case "create":
                 return await self._create(owner, cast("NewBatch", query.new))
@@ -71,7 +69,7 @@ class BatchStore:
                 batch = await self.load(owner, query.id, query.wire)
                 if batch.state != "ended":
                     raise InvalidRequest(f"batch {batch.id} must have ended; it is {batch.state}, try again later")
-                return tuple(await self.results(owner, batch.id))
+                return batch
             case "drop":
                 return await self._drop(owner, query)
 
@@ -195,11 +193,11 @@ class BatchStore:
             store_key("batch-row", owner, f"{id}/{index}"), msgspec.json.encode(result), ttl=BATCH_TTL
         )
 
-    async def results(self, owner: str | None, id: str, /) -> list[BatchRowResult]:
-        """The results of all rows that have one, in the order of the rows."""
-        total = len(await self.rows(owner, id))
-        found = [await self.result(owner, id, index) for index in range(total)]
-        return [result for result in found if result is not None]
+    async def results(self, owner: str | None, batch: StoredBatch, /) -> AsyncGenerator[BatchRowResult, None]:
+        """The results of all rows that have one, in the order of the rows. One of them is in memory at a time."""
+        for index in range(batch.total):
+            if (result := await self.result(owner, batch.id, index)) is not None:
+                yield result
 
     async def forget_rows(self, owner: str | None, batch: StoredBatch, /) -> None:
         """Delete the rows and their results."""

@@ -23,15 +23,16 @@ from dragoman.gateway.batch_store import BatchStore
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.server.response import GatewayResponse, Write
 from dragoman.http import HttpRequest
 from dragoman.wires.common.batch_values import (
     BatchInputRow,
+    BatchQuery,
     BatchRowResult,
     RowFate,
     StoredBatch,
 )
-from dragoman.wires.common.server_endpoints import UploadedFile
+from dragoman.wires.common.server_endpoints import ServerEndpoint, UploadedFile
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -43,6 +44,10 @@ RENEWAL = 10.0
 """Seconds after which a worker renews the lease of a batch."""
 CHECK = 1.0
 """Seconds between two looks for new batches, and for a cancel by another worker."""
+MAX_RESULTS = 64 * 1024 * 1024
+"""Bytes of the results of one batch. Then its other rows are not sent."""
+PIECE = 64 * 1024
+"""Bytes of results that are written at a time."""
 MAX_WAIT = 60.0
 """Seconds that a row waits before it is tried again while its key is over a limit."""
 AnswerRow: TypeAlias = Callable[["RequestContext"], Awaitable[GatewayResponse]]
@@ -136,6 +141,8 @@ class _BatchRun:
         self._batches = batches
         self._owner = owner
         self._fates: dict[str, int] = {}
+        self._bytes = 0
+        """Of the results so far."""
         self._canceled = asyncio.Event()
         self._expires = 0
 
@@ -153,7 +160,7 @@ class _BatchRun:
             if result is None:
                 remaining.append((index, row))
             else:
-                self._count(result.fate)
+                self._count(result)
         queue = iter(remaining)
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
@@ -164,10 +171,11 @@ class _BatchRun:
         for index, row in queue:
             result = await self._result(batch, row)
             await self._batches.save_result(self._owner, self.id, index, result)
-            self._count(result.fate)
+            self._count(result)
 
-    def _count(self, fate: RowFate) -> None:
-        self._fates[fate] = self._fates.get(fate, 0) + 1
+    def _count(self, result: BatchRowResult) -> None:
+        self._fates[result.fate] = self._fates.get(result.fate, 0) + 1
+        self._bytes += len(bytes(result.body))
 
     async def save(self) -> None:
         """Store how far the batch is, and see whether it was cancelled."""
@@ -182,10 +190,13 @@ class _BatchRun:
                 return BatchRowResult(custom_id=row.custom_id, fate="canceled")
             if time.time() > self._expires:
                 return BatchRowResult(custom_id=row.custom_id, fate="expired")
+            if self._bytes > MAX_RESULTS:
+                return _refused(
+                    row, 413, f"the results of a batch must have at most {MAX_RESULTS} bytes; send it in another batch"
+                )
             context = self._context(batch, row)
             if (refusal := self._refusal(context)) is not None:
-                body = msgspec.Raw(msgspec.json.encode({"error": {"message": refusal}}))
-                return BatchRowResult(custom_id=row.custom_id, fate="errored", status=401, body=body)
+                return _refused(row, 401, refusal)
             response = await self._answer(context)
             if response.status != 429:
                 return _to_result(row, context, response)
@@ -219,7 +230,10 @@ class _BatchRun:
         errors: str | None = None
         to_files = wires.get(batch.wire).batch_files
         if to_files is not None:
-            answers, failures = to_files(await self._batches.results(self._owner, self.id))
+            answers, failures = bytearray(), bytearray()
+            async for result in self._batches.results(self._owner, batch):
+                for file, line in zip((answers, failures), to_files((result,)), strict=True):
+                    file.extend(line)
             output = await self._upload(batch, "output", answers)
             errors = await self._upload(batch, "errors", failures)
         fates = dict(self._fates)
@@ -233,11 +247,11 @@ class _BatchRun:
         if to_files is not None:
             await self._batches.forget_rows(self._owner, batch)
 
-    async def _upload(self, batch: StoredBatch, name: str, data: bytes) -> str | None:
+    async def _upload(self, batch: StoredBatch, name: str, data: bytearray) -> str | None:
         if not data:
             return None
         file = UploadedFile(
-            data=data, name=f"{batch.id}_{name}.jsonl", mime="application/jsonl", purpose="batch_output"
+            data=bytes(data), name=f"{batch.id}_{name}.jsonl", mime="application/jsonl", purpose="batch_output"
         )
         while True:
             try:
@@ -245,6 +259,31 @@ class _BatchRun:
             except InvalidRequest as error:
                 log.warning("batch %s: no room for its results: %s", batch.id, error)
                 await asyncio.sleep(MAX_WAIT)
+
+
+def results_response(
+    context: RequestContext, endpoint: ServerEndpoint, query: BatchQuery, batch: StoredBatch, /
+) -> GatewayResponse:
+    """The results of a batch, read and written line by line: there may be many, and clients may be slow."""
+    results = context.runtime.batches.results(context.owner, batch)
+
+    async def write_lines(write: Write) -> None:
+        piece = bytearray()
+        async for result in results:
+            piece += endpoint.encode(query, (result,)).body
+            if len(piece) > PIECE:
+                await write(bytes(piece))
+                piece.clear()
+        if piece:
+            await write(bytes(piece))
+
+    head = endpoint.encode(query, ())
+    return GatewayResponse(head.status, [*head.headers.items(), *context.response_headers()], write_lines)
+
+
+def _refused(row: BatchInputRow, status: int, message: str) -> BatchRowResult:
+    body = msgspec.Raw(msgspec.json.encode({"error": {"message": message}}))
+    return BatchRowResult(custom_id=row.custom_id, fate="errored", status=status, body=body)
 
 
 def _to_result(row: BatchInputRow, context: RequestContext, response: GatewayResponse) -> BatchRowResult:

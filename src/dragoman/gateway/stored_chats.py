@@ -14,6 +14,8 @@ from dragoman.wires.common.server_endpoints import ChatPage, ChatQuery, StoredCh
 
 MAX_CHATS = 1000
 """Chats of one owner; a new one replaces the oldest."""
+MAX_PAGE = 16 * 1024 * 1024
+"""Bytes of a page of chats. One that has more than one chat ends before them."""
 _decode = msgspec.json.Decoder(StoredChat).decode
 
 
@@ -52,13 +54,9 @@ class ChatStore:
         await self._store.write(store_key("chat", owner, chat.id), msgspec.json.encode(chat), ttl=self._ttl)
 
     async def _load(self, owner: str | None, id: str) -> StoredChat:
-        if (chat := await self._find(owner, id)) is None:
+        if (entry := await self._store.read(store_key("chat", owner, id))) is None:
             raise NotStored(f"no stored chat completion {id[:200]!r}")
-        return chat
-
-    async def _find(self, owner: str | None, id: str) -> StoredChat | None:
-        entry = await self._store.read(store_key("chat", owner, id))
-        return None if entry is None else _decode(entry.value)
+        return _decode(entry.value)
 
     async def _list(self, owner: str | None, query: ChatQuery) -> ChatPage:
         ids = await self._ids.read(owner)
@@ -70,11 +68,13 @@ class ChatStore:
                 )
             ids = ids[ids.index(query.after) + 1 :]
         found: list[StoredChat] = []
+        size = 0
         for id in ids:
-            chat = await self._find(owner, id)
-            if chat is None or not _matches(chat, query.model, query.metadata):
+            entry = await self._store.read(store_key("chat", owner, id))
+            if entry is None or not _matches(chat := _decode(entry.value), query.model, query.metadata):
                 continue
-            if len(found) == query.limit:
+            size += len(entry.value)
+            if len(found) == query.limit or (found and size > MAX_PAGE):
                 return ChatPage(tuple(found), has_more=True)
             found.append(chat)
         return ChatPage(tuple(found))

@@ -82,7 +82,8 @@ class BatchPage(msgspec.Struct, frozen=True):
 class BatchQuery(msgspec.Struct, frozen=True):
     """Create, read, list, cancel or delete batches.
 
-    The result of `list` is a `BatchPage`, of `results` a tuple of `BatchRowResult`, of others a `StoredBatch`.
+    The result of `list` is a `BatchPage`, of others a `StoredBatch`. The results themselves are encoded one by one, as
+    tuples with one `BatchRowResult`: those of a batch may be many.
     """
 
     action: Literal["create", "fetch", "list", "cancel", "drop", "results"]

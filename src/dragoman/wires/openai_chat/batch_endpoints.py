@@ -25,7 +25,9 @@ from dragoman.wires.openai_chat.stored_chats import check_metadata
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings")
 WINDOW = "24h"
 MAX_PROBLEMS = 100
-"""Errors of a file that are listed."""
+"""Errors of a file that are listed; then it is not read further."""
+MAX_LINES = 50_000
+"""Lines of a file, with empty ones."""
 
 
 class _NewBatch(msgspec.Struct):
@@ -49,6 +51,9 @@ def read_rows(data: bytes, endpoint: str, /) -> tuple[tuple[BatchInputRow, ...],
     """The rows of a file, and what is wrong with it."""
     rows: dict[str, BatchInputRow] = {}
     problems: list[JsonObject] = []
+    if data.count(b"\n") > MAX_LINES:
+        why = f"the file must have at most {MAX_LINES} lines; send several files"
+        return (), [{"code": "too_many_lines", "line": None, "message": why, "param": None}]
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if not line.strip():
             continue
@@ -61,8 +66,9 @@ def read_rows(data: bytes, endpoint: str, /) -> tuple[tuple[BatchInputRow, ...],
             if not why:
                 rows[row.custom_id] = BatchInputRow(row.custom_id, row.body)
                 continue
-        if len(problems) < MAX_PROBLEMS:
-            problems.append({"code": "invalid_line", "line": number, "message": why, "param": None})
+        problems.append({"code": "invalid_line", "line": number, "message": why, "param": None})
+        if len(problems) == MAX_PROBLEMS:
+            break
     if not rows and not problems:
         problems.append({"code": "empty_file", "line": None, "message": "the file has no rows", "param": None})
     return tuple(rows.values()), problems
