@@ -210,16 +210,7 @@ class _OpenPart(msgspec.Struct):
     extra: Extra = {}
     logprobs: list[TokenLogprob] = []
     citations: list[Citation] = []
-    joined: list[str] = []
-    """What was in `pieces` before: a short string takes twenty times its length, so many are joined."""
-
-    def join(self) -> None:
-        self.joined.append("".join(self.pieces))
-        self.pieces.clear()
-
-    @property
-    def text(self) -> str:
-        return "".join([*self.joined, *self.pieces])
+    joined: int = 0  # of `pieces`: each is made of many, because a short string takes twenty times its length
 
 
 class _OpenCall(msgspec.Struct):
@@ -240,8 +231,6 @@ MAX_OPEN = 1000
 _MAX_PIECES = 512
 _MAX_SHOWN = 200
 """Characters of a call's arguments in a message or notice."""
-
-
 _SHOWN = object()
 """The key of the text that shows a call."""
 
@@ -359,8 +348,9 @@ class Assembler:
             self.open(key, kind, extra)
             part = self._open[key]
         part.pieces.append(text)
-        if len(part.pieces) == _MAX_PIECES:
-            part.join()
+        if len(part.pieces) - part.joined == _MAX_PIECES:
+            part.pieces[part.joined :] = ["".join(part.pieces[part.joined :])]
+            part.joined += 1
         self._queue.append(PartDelta(index=part.index, text=text))
 
     def _add_pieces(
@@ -384,7 +374,7 @@ class Assembler:
 
     def text_of(self, key: object) -> str:
         """The text of an open part so far; empty if it is not open."""
-        return self._open[key].text if key in self._open else ""
+        return "".join(self._open[key].pieces) if key in self._open else ""
 
     def is_open(self, key: object) -> bool:
         """Whether a part or call with this key is open."""
@@ -403,7 +393,7 @@ class Assembler:
     def _close_part(self, key: object, *, redacted: bool = False) -> None:
         if key in self._open:
             part = self._open.pop(key)
-            text = part.text
+            text = "".join(part.pieces)
             whole: Part = (
                 new_text(text, part.extra, tuple(part.logprobs), tuple(part.citations))
                 if part.kind == "text"

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 from dragoman.engine.attempt import HEAVY_MESSAGES, attempt, build_request
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Compute, Emit, Now, Open, Plan, Read, Send
-from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BODY, Completed, is_empty_response
+from dragoman.engine.exchange import (
+    ERROR_BODY_TIMEOUT,
+    MAX_BODY,
+    MAX_ERROR_BODY,
+    MAX_EVENTS,
+    Completed,
+    is_empty_response,
+    join_deltas,
+)
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -30,7 +38,19 @@ from dragoman.errors import (
     Truncated,
     Unsupported,
 )
-from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, StreamEvent, fold
+from dragoman.events import (
+    CallDelta,
+    Event,
+    Finished,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+    Ping,
+    Restarted,
+    Started,
+    StreamEvent,
+    fold,
+)
 from dragoman.http import Head
 from dragoman.media import find_media
 from dragoman.targets.providers import target as known
@@ -43,6 +63,7 @@ from dragoman.types import (
     Notice,
     Request,
     Response,
+    Text,
     Tool,
     ToolResult,
     Usage,
@@ -356,6 +377,27 @@ def test_after_the_first_event_a_failure_is_an_interruption_with_what_came() -> 
     assert (error.partial.text, error.partial.target, error.partial.usage.source) == ("fine", "aa/m", "partial")
     assert (error.message, error.provider, error.__cause__) == ("the stream broke: Reset: by peer", "aa", failure)
     assert fold(world.shown).text == "fine"
+
+
+def test_a_long_stream_keeps_its_text_and_not_each_event() -> None:
+    """Before, a stream of 50 000 tokens held 5 MB until its end."""
+    words = [f"{number} " for number in range(3 * MAX_EVENTS)]
+    thinking = [chunk(f'{{"reasoning_content": "{word}"}}') for word in words[:MAX_EVENTS]]
+    text = [chunk(f'{{"content": "{word}"}}') for word in words]
+    with pytest.raises(Interrupted) as caught:
+        World([*thinking, *text, Reset("by peer")]).run(plan(STREAM, OPENAI))
+    error = caught.value
+    assert error.partial is not None
+    assert error.partial.thinking == "".join(words[:MAX_EVENTS])
+    assert error.partial.text == "".join(words)
+    events: list[Event] = [Started(), PartStarted(index=0, kind="text"), Ping()]
+    events += [CallDelta(index=1, text="{"), PartDelta(index=0, text="a"), PartDelta(index=1, text="b")]
+    events += [PartDelta(index=0, text="c"), PartEnded(index=0, part=Text(text="ac")), PartDelta(index=1, text="d")]
+    joined = join_deltas(events)
+    assert fold(joined) == fold(events)
+    assert [type(event).__name__ for event in joined] == [
+        *("Started", "PartStarted", "PartDelta", "PartDelta", "PartEnded", "PartDelta")
+    ]
 
 
 def test_an_interruption_has_the_notices_of_its_request() -> None:

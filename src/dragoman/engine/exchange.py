@@ -4,7 +4,9 @@ A streamed answer is held back until it has content: up to then the attempt can 
 target can be tried. After the first emitted event a failure is an `Interrupted` that has the response so far.
 """
 
-from typing import NoReturn
+from collections.abc import Iterator
+from itertools import groupby
+from typing import NoReturn, cast
 
 import msgspec
 
@@ -21,7 +23,7 @@ from dragoman.errors import (
     TimedOut,
     TooLarge,
 )
-from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, StreamEvent, fold
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Ping, StreamEvent, fold
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
@@ -33,6 +35,8 @@ from dragoman.wires.common.header_counts import counts_in_headers
 MAX_BODY = 256 * 1024 * 1024
 HEAVY_BODY = 1024 * 1024
 """Bytes. Longer bodies are decoded outside the event loop."""
+MAX_EVENTS = 512
+"""Events that a stream keeps one by one."""
 MAX_ERROR_BODY = 1024 * 1024
 ERROR_BODY_TIMEOUT = 5.0
 """Seconds to wait for the body of an error; its status is known already."""
@@ -88,6 +92,20 @@ def exchange(
     ended_at: float = yield Now()
     response = _served(response, http, target, http_response)
     return Completed(response, ended_at - began, ended_at, http_response)
+
+
+def join_deltas(events: list[Event]) -> list[Event]:
+    """Events that fold to the same response, with one delta for many: a long answer has a thousand times more."""
+    joined: list[Event] = []
+    for is_delta, group in groupby(events, lambda event: type(event) is PartDelta):
+        if is_delta:
+            texts: dict[int, list[str]] = {}
+            for event in cast("Iterator[PartDelta]", group):
+                texts.setdefault(event.index, []).append(event.text)
+            joined += [PartDelta(index=index, text="".join(pieces)) for index, pieces in texts.items()]
+        else:
+            joined += [event for event in group if type(event) not in (CallDelta, Ping)]
+    return joined
 
 
 def _served(response: Response, http: HttpRequest, target: Target, head: Head) -> Response:
@@ -212,6 +230,8 @@ class _StreamedExchange:
         self._call = call
         self._timeouts = call.timeouts
         self._events: list[Event] = []
+        self._joined = 0
+        """How many of them cannot be joined further."""
         self._has_emitted = False
         self._head = Head(status=0)
         self._last_content = 0.0
@@ -328,6 +348,9 @@ class _StreamedExchange:
         """Keep the new events; return those to emit now: none before the first that has content, then all."""
         self._events += new
         if self._has_emitted:
+            if len(self._events) - self._joined > MAX_EVENTS:
+                self._events[self._joined :] = join_deltas(self._events[self._joined :])
+                self._joined = len(self._events)
             return [*new]
         if not any(has_content(event) for event in new):
             return []
