@@ -1,22 +1,36 @@
 """Many requests with faults, slow readers, clients that hang up and a killed worker: `make soak`.
 
-A gateway with two workers and Redis runs in processes of its own. First a quiet run: only healthy requests. Then the
-noisy one, in which one request of twenty meets a fault, eight clients read long streams slowly, and a worker is killed.
-The table has the memory of the workers after a third of the requests and at the end, the rows that are missing or
-doubled, and the 99th percentile of healthy requests in both runs.
+A gateway with two workers and Redis, its provider and its clients run in processes of their own. Requests are sent at
+a fixed rate, each on a new connection, and their time counts from the moment when they were due; so a stall is seen
+by all requests that it delays. There are three runs, one after the other, at the same rate:
+
+1. a warm-up with everything that the third one has, but for the kill;
+2. a quiet run: only healthy requests;
+3. the noisy run: one request of twenty meets a fault, eight clients read long streams slowly, and a worker is killed.
+
+The 99th percentile is that of healthy requests, by window of a run: the table has the median and the worst of them.
+Growth of memory is measured from the moment when each worker, also the one that replaced the killed one, has answered
+`WARM` requests (by its metrics), until the end.
 """
 
 import asyncio
 import json
 import os
 import random
+import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from statistics import median
+
+import msgspec
 
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
@@ -24,76 +38,105 @@ from tests.support.gateway.crowd import Counting, ask, body_of
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
-CLIENTS = 32
+RATE = 800
+"""Requests per second: less than half of what two processors can do, with the clients."""
+WARM = 10_000
+"""Requests that each worker has answered before growth is measured; less in a short run."""
+WINDOWS = 10
+"""Parts of a run that have a percentile of their own."""
+CLIENTS = 64
+"""Requests in progress. If all are, the next one waits, and its time counts from the moment when it was due."""
 SLOW_READERS = 8
 PLAIN, HASH = new_key()
+VIEWER, VIEWER_HASH = new_key()
 FAULTS = ("refuse", "cut", "stall", "nobody")
 SHARE = 0.05
 PAGE = os.sysconf("SC_PAGE_SIZE")
+LOOK = 5.0
+"""Seconds between two looks at the workers: they report their metrics as often."""
+_ENDED = re.compile(r'dragoman_requests_total\{worker="(\d+)".*\} (\d+)')
 
 
-def _workers(gateway: Gateway) -> list[int]:
-    pid = gateway.process.pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+class Look(msgspec.Struct, frozen=True):
+    """The workers at one moment, by process id."""
+
+    sent: int
+    answered: dict[int, int]
+    megabytes: dict[int, float]
 
 
-def _memory(pid: int) -> float:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
-    except (OSError, IndexError):
-        return 0.0
-
-
-class Soak:
+class Run:
     """The clients of one run."""
 
-    def __init__(self, gateway: Gateway, requests: int, *, name: str, is_noisy: bool) -> None:
-        self.seconds: list[float] = []
+    def __init__(self, gateway: Gateway, requests: int, rate: int, name: str, /) -> None:
+        self.seconds: list[tuple[int, float]] = []
+        """Of each healthy request that was answered: its number and its time."""
         self.answered: set[str] = set()
-        self.memory: dict[int, float] = {}
-        self._gateway, self._requests, self._name, self._is_noisy = gateway, requests, name, is_noisy
-        self._numbers = count()
+        self.broken = 0
+        """Healthy requests without a whole answer."""
+        self.looks: list[Look] = []
+        self.took = 0.0
+        self._gateway, self._requests, self._rate, self._name = gateway, requests, rate, name
         self._dice = random.Random(7)
-        self._is_over = False
+        self._sent = 0
+        self._clients = asyncio.Semaphore(CLIENTS)
 
-    async def run(self) -> None:
-        slow = [asyncio.create_task(self._read_slowly()) for _ in range(SLOW_READERS if self._is_noisy else 0)]
+    async def run(self, *, is_noisy: bool, kills: bool = False) -> None:
+        """Send all requests, each when it is due."""
+        others = [asyncio.create_task(self._read_slowly(n)) for n in range(SLOW_READERS if is_noisy else 0)]
+        others.append(asyncio.create_task(self._look()))
+        start = time.perf_counter()
         try:
-            await asyncio.gather(*(self._client() for _ in range(CLIENTS)))
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._requests):
+                    due = start + number / self._rate
+                    if (wait := due - time.perf_counter()) > 0:
+                        await asyncio.sleep(wait)
+                    if kills and number == self._requests // 10:
+                        os.kill(_workers(self._gateway)[0], signal.SIGKILL)
+                    await self._clients.acquire()
+                    self._sent += 1
+                    group.create_task(self._send(number, due, self._fate() if is_noisy else "healthy"))
+            self.took = time.perf_counter() - start
+            self.looks.append(await self._look_once())
         finally:
-            self._is_over = True
-            for task in slow:
+            for task in others:
                 task.cancel()
-            await asyncio.gather(*slow, return_exceptions=True)
+            await asyncio.gather(*others, return_exceptions=True)
 
-    async def _client(self) -> None:
-        while (number := next(self._numbers)) < self._requests:
-            if self._is_noisy and number == self._requests // 10:
-                os.kill(_workers(self._gateway)[0], signal.SIGKILL)
-            if self._is_noisy and number == self._requests // 3:
-                self.memory = {pid: _memory(pid) for pid in _workers(self._gateway)}
-            if number and number % 10_000 == 0:
-                print(f"  {number} of {self._requests}", file=sys.stderr, flush=True)
-            await self._send(f"{self._name}{number}")
+    def p99s(self) -> list[float]:
+        """Milliseconds, by window."""
+        size = -(-self._requests // WINDOWS)
+        parts: list[list[float]] = [[] for _ in range(WINDOWS)]
+        for number, seconds in self.seconds:
+            parts[number // size].append(seconds)
+        return [_p99(part) for part in parts]
 
-    async def _send(self, who: str) -> None:
-        fate = self._dice.choice(FAULTS) if self._is_noisy and self._dice.random() < SHARE else "healthy"
+    def _fate(self) -> str:
+        return self._dice.choice(FAULTS) if self._dice.random() < SHARE else "healthy"
+
+    async def _send(self, number: int, due: float, fate: str) -> None:
+        who = f"{self._name}{number}"
         is_streamed = fate in ("cut", "stall") or self._dice.random() < 0.3
         body = body_of(fate, who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
         if fate == "nobody":
             body["model"] = "nobody"
-        start = time.perf_counter()
-        seen = await ask(self._gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
-        if fate == "healthy" and seen.is_whole and seen.status == 200:
-            self.seconds.append(time.perf_counter() - start)
+        try:
+            seen = await ask(self._gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
+        finally:
+            self._clients.release()
         if seen.is_whole:
             self.answered.add(who)
+        if fate == "healthy" and seen.is_whole and seen.status == 200:
+            self.seconds.append((number, time.perf_counter() - due))
+        elif fate == "healthy":
+            self.broken += 1
 
-    async def _read_slowly(self) -> None:
+    async def _read_slowly(self, reader_number: int) -> None:
         """Long streams, of which a little is read in each second; then the client goes."""
         for number in count():
-            body = body_of("healthy", f"{self._name}slow{number}", stream=True, max_tokens=50_000)
-            text = json.dumps(body).encode()
+            who = f"{self._name}slow{reader_number}-{number}"
+            text = json.dumps(body_of("healthy", who, stream=True, max_tokens=50_000)).encode()
             head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {PLAIN}\r\n"
             head += f"content-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
             try:
@@ -111,10 +154,48 @@ class Soak:
             finally:
                 writer.close()
 
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK)
+            self.looks.append(await self._look_once())
+            print(f"  {self._name}: {_shown(self.looks[-1])}", file=sys.stderr, flush=True)
+
+    async def _look_once(self) -> Look:
+        status, text = await asyncio.to_thread(self._gateway.get, "/metrics", authorization=f"Bearer {VIEWER}")
+        if status != 200:
+            raise RuntimeError(f"/metrics answered {status}")
+        ended: Counter[int] = Counter()
+        for worker, requests in _ENDED.findall(text.decode()):
+            ended[int(worker)] += int(requests)
+        workers = _workers(self._gateway)
+        return Look(self._sent, {pid: ended[pid] for pid in workers}, {pid: _memory(pid) for pid in workers})
+
+
+def _workers(gateway: Gateway) -> list[int]:
+    return gateway.processes()[1:]
+
+
+def _memory(pid: int) -> float:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+    except (OSError, IndexError):
+        return 0.0
+
 
 def _p99(seconds: list[float]) -> float:
     ordered = sorted(seconds)
     return ordered[int(len(ordered) * 0.99)] * 1000 if ordered else 0.0
+
+
+def _shown(look: Look) -> str:
+    workers = (f"{look.megabytes[pid]:.1f} MB after {answered} answers" for pid, answered in look.answered.items())
+    return f"{look.sent} sent; " + ", ".join(workers)
+
+
+def _warm(looks: list[Look], warm: int) -> Look:
+    """The first look at which the workers of the end have all answered enough."""
+    last = looks[-1].answered.keys()
+    return next((look for look in looks if all(look.answered.get(pid, 0) >= warm for pid in last)), looks[-1])
 
 
 async def _rows(url: str, limit: int) -> Counter[str]:
@@ -125,41 +206,74 @@ async def _rows(url: str, limit: int) -> Counter[str]:
         await store.aclose()
 
 
-def main(requests: int) -> None:
-    """Run both, and print the table."""
+@contextmanager
+def _provider() -> Generator[str]:
+    command = [sys.executable, "-m", "benchmarks.soak", "--provider"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        if process.stdout is None:
+            raise RuntimeError("the provider printed no address")
+        yield process.stdout.readline().strip()
+        process.communicate()
+
+
+def provide() -> None:
+    """The provider, until its input ends."""
+    with Counting() as provider:
+        print(provider.base_url, flush=True)
+        sys.stdin.read()
+
+
+def main(requests: int, rate: int) -> None:
+    """Make the three runs, and print the table."""
     redis = RedisServer()
     redis.start()
+    warm = min(WARM, requests // 10)
     try:
-        with Counting() as upstream, tempfile.TemporaryDirectory() as folder:
+        with _provider() as url, tempfile.TemporaryDirectory() as folder:
             config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n'
-            config += f'[keys.team]\nhash = "{HASH}"\n' + record("openai", upstream.base_url)
+            config += (
+                f'[keys.team]\nhash = "{HASH}"\n[keys.viewer]\nrole = "viewer"\nhash = "{VIEWER_HASH}"\n'
+                + record("openai", url)
+            )
             with Gateway(Path(folder), config, workers=2) as gateway:
-                quiet = Soak(gateway, max(1000, requests // 20), name="quiet", is_noisy=False)
-                asyncio.run(quiet.run())
-                noisy = Soak(gateway, requests, name="noisy", is_noisy=True)
-                start = time.perf_counter()
-                asyncio.run(noisy.run())
-                took = time.perf_counter() - start
-                end = {pid: _memory(pid) for pid in noisy.memory}
-            rows = asyncio.run(_rows(redis.url, 10 * requests))
+                first = Run(gateway, 2 * warm, rate, "warm-up")
+                asyncio.run(first.run(is_noisy=True))
+                quiet = Run(gateway, max(1000, requests // 4), rate, "quiet")
+                asyncio.run(quiet.run(is_noisy=False))
+                noisy = Run(gateway, requests, rate, "noisy")
+                asyncio.run(noisy.run(is_noisy=True, kills=True))
+        rows = asyncio.run(_rows(redis.url, 10 * requests))
     finally:
         redis.stop()
-    growth = max(end[pid] / before - 1 for pid, before in noisy.memory.items())
-    before, after = _p99(quiet.seconds), _p99(noisy.seconds)
-    print(
-        f"{requests} requests in {took:.0f} s, {SHARE:.0%} with faults, {SLOW_READERS} slow readers, one worker killed"
-    )
-    print(
-        f"memory of the workers   {_shown(noisy.memory)} MB after a third, {_shown(end)} MB at the end: {growth:+.1%}"
-    )
-    print(f"answers without a row   {len((quiet.answered | noisy.answered) - rows.keys())}")
-    print(f"requests with two rows  {sum(times > 1 for times in rows.values())}")
-    print(f"p99 of healthy requests {before:.1f} ms quiet, {after:.1f} ms noisy: {after / before:.2f} times")
+    _print_table(requests, rate, warm, (first, quiet, noisy), rows)
 
 
-def _shown(memory: dict[int, float]) -> str:
-    return " and ".join(f"{size:.1f}" for size in memory.values())
+def _print_table(requests: int, rate: int, warm: int, runs: tuple[Run, Run, Run], rows: Counter[str]) -> None:
+    _, quiet, noisy = runs
+    before, after = _warm(noisy.looks, warm), noisy.looks[-1]
+    growth = max(size / before.megabytes[pid] - 1 for pid, size in after.megabytes.items())
+    answered = frozenset[str]().union(*(run.answered for run in runs))
+    one, other = quiet.p99s(), noisy.p99s()
+    print(f"{requests} requests in {noisy.took:.0f} s ({rate} per second), {SHARE:.0%} with faults,", end=" ")
+    print(f"{SLOW_READERS} slow readers, one worker killed")
+    print(f"memory, warm             {_shown(before)}")
+    print(f"memory, end              {_shown(after)}: {growth:+.1%}")
+    print(f"answers without a row    {len(answered - rows.keys())}")
+    print(f"requests with two rows   {sum(times > 1 for times in rows.values())}")
+    print(f"healthy but not answered {noisy.broken} noisy, {quiet.broken} quiet")
+    print(f"p99 by window, quiet     {_milliseconds(one)}")
+    print(f"p99 by window, noisy     {_milliseconds(other)} (the second has the kill)")
+    print(f"p99, median of windows   {median(other) / median(one):.2f} times")
+
+
+def _milliseconds(windows: list[float]) -> str:
+    each = " ".join(f"{value:.0f}" for value in windows)
+    return f"{each} ms: median {median(windows):.1f}, worst {max(windows):.1f}"
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    if sys.argv[1:] == ["--provider"]:
+        provide()
+    else:
+        numbers = [int(each) for each in sys.argv[1:]]
+        main(numbers[0] if numbers else 10_000, numbers[1] if len(numbers) > 1 else RATE)
