@@ -8,10 +8,14 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.gateway import files as module
+from dragoman.gateway.app import App
+from dragoman.gateway.config import decode_config
 from dragoman.gateway.conversations import store_key
 from dragoman.gateway.errors import BodyTooLarge, NotStored
 from dragoman.gateway.files import FileStore, is_own_id
+from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import Store
+from dragoman.http import HttpRequest
 from dragoman.wires.common.server_endpoints import UploadedFile
 
 
@@ -112,5 +116,49 @@ def test_a_file_whose_content_is_gone_does_not_exist(opened: Callable[[], Store]
         with pytest.raises(NotStored):
             await files.read(None, file.id)
         await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_large_files_that_are_being_read_have_a_limit_together() -> None:
+    """Without it, a hundred clients that read one file slowly hold it a hundred times."""
+    data = bytes(range(256)) * 4000
+
+    async def run() -> None:
+        settings = '[gateway]\nproviders = ["demo"]\nmax_body = 1_500_000\nmax_body_memory = 2_500_000\n'
+        app = App(Runtime(decode_config(settings), {}))
+        file = await app.runtime.files.create(None, new(data))
+        http = HttpRequest(method="GET", path=f"/v1/files/{file.id}/content", headers={"host": "localhost"})
+        reading, may_end = asyncio.Event(), asyncio.Event()
+        got: list[bytes] = []
+
+        async def write(piece: bytes) -> None:
+            got.append(piece)
+            reading.set()
+            await may_end.wait()
+
+        async def read() -> int:
+            response = await app.answer(http)
+            if callable(response.body):
+                await response.body(write)
+            return response.status
+
+        slow = [asyncio.create_task(read()) for _ in range(2)]
+        async with asyncio.timeout(20):
+            while app.bodies.held < 2 * len(data):  # noqa: ASYNC110 - a count has no event
+                await asyncio.sleep(0)
+            assert await read() == 503
+            slow[0].cancel()
+            await asyncio.wait(slow[:1])
+            assert app.bodies.held == len(data)
+            got.clear()
+            may_end.set()
+            assert await slow[1] == 200
+            assert len(got) == 3
+            got.clear()
+            assert await read() == 200
+        assert b"".join(got) == data
+        assert app.bodies.held == 0
+        await app.close()
 
     asyncio.run(run())

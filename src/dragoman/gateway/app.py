@@ -65,10 +65,15 @@ from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
     EndpointResult,
+    FileContent,
+    FileQuery,
     Route,
     ServerEndpoint,
+    StoredFile,
 )
 
+LARGE_FILE = 256 * 1024
+"""Bytes. A longer file is written in pieces of this size."""
 _MAX_MEMBER = 40
 """Characters of the name of a member in an error."""
 log = logging.getLogger("dragoman.gateway")
@@ -361,6 +366,12 @@ class App:
         background, owner = self._background, context.owner
         if (response := await background.answer(context, request)) is not None:
             return response
+        if isinstance(request, FileQuery) and request.action == "content":
+            file = await context.runtime.files.find(owner, request.id)
+            if file.size > LARGE_FILE:
+                self.bodies.request(context.runtime.config.gateway).check(file.size)
+                head = with_headers(endpoint.encode(request, FileContent(file, b"")), context.response_headers())
+                return replace(head, body=partial(self._write_file, context, file))
         result: EndpointResult
         if isinstance(request, DropResponse) and await background.drop(context, request.id):
             await context.runtime.responses.delete(owner, request.id)
@@ -371,6 +382,14 @@ class App:
             return results_response(context, endpoint, request, cast("StoredBatch", result))
         http_response = endpoint.encode(request, result)
         return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
+
+    async def _write_file(self, context: RequestContext, file: StoredFile, write: Write) -> None:
+        """Write a large file. It counts as a body until the client has it: many clients may read slowly."""
+        with self.bodies.request(context.runtime.config.gateway) as body_bytes:
+            body_bytes.add(file.size)
+            data = (await context.runtime.files.read(context.owner, file.id)).data
+            for start in range(0, len(data), LARGE_FILE):
+                await write(data[start : start + LARGE_FILE])
 
     async def _pass_through(self, context: RequestContext) -> GatewayResponse:
         return await pass_through.PassThrough(context).open()

@@ -55,10 +55,11 @@ def ask(gateway: Gateway, method: str, path: str, headers: dict[str, str]) -> in
         connection.endheaders()
         start = time.monotonic()
         status = connection.getresponse().status
-        assert time.monotonic() - start < 5
-        return status
     except (http.client.RemoteDisconnected, ConnectionError):
         return 431  # closed while the client was sending
+    else:
+        assert time.monotonic() - start < 5
+        return status
     finally:
         connection.close()
 
