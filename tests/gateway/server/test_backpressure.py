@@ -5,10 +5,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.server.worker import listen
 from dragoman.testing import FaultyServer, RawResponse
 from tests.gateway.server.test_bodies import MEGABYTE, memory
 from tests.support.gateway.live import Gateway, chat, record
@@ -59,6 +62,22 @@ def test_a_client_that_reads_slowly_gets_everything(gateway: Gateway) -> None:
                 time.sleep(0.005)
         assert b"[DONE]" in last
         assert size > 100 * MEGABYTE
+
+
+def test_the_kernel_takes_little_of_a_stream_before_it_sends_it() -> None:
+    """Before, it took 2.5 MB at once for each client that reads nothing, and others waited for their translation."""
+    with listen(GatewaySettings(port=0), is_first=False) as listener, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+        client.connect(listener.getsockname())
+        listener.setblocking(True)  # noqa: FBT003 - the API of sockets
+        server, _ = listener.accept()
+        with server:
+            server.setblocking(False)  # noqa: FBT003 - the API of sockets
+            sent = 0
+            with suppress(BlockingIOError):
+                while sent < 10 * MEGABYTE:
+                    sent += server.send(b"x" * 64 * 1024)
+    assert sent < MEGABYTE
 
 
 def read_all(connection: socket.socket) -> bytes:

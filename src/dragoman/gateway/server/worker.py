@@ -24,6 +24,9 @@ from dragoman.gateway.server.supervisor import DRAIN, LAST_WORDS, RELOAD, STOP, 
 
 CONFIG_CHECK_INTERVAL = 1.0
 """Seconds between two checks whether the config file has changed."""
+WRITTEN_AHEAD = 128 * 1024
+"""Bytes that the kernel takes for a client before it sends them: else it takes megabytes of a stream at once, and all
+others wait until they are translated."""
 GC_THRESHOLD = 10_000
 """New objects until a garbage collection: a request makes some hundred, and leaves no cycles."""
 
@@ -158,6 +161,8 @@ def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, 
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if is_shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # its connections inherit it
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, WRITTEN_AHEAD)
         listener.bind(place)
         listener.listen()
     except (OSError, OverflowError) as error:
