@@ -228,8 +228,7 @@ MAX_RESPONSE = 256 * 1024 * 1024
 """Characters of one response; more raise TooLarge."""
 MAX_OPEN = 1000
 """Parts that may be open at once."""
-_MAX_PIECES = 512
-_MAX_SHOWN = 200
+_MAX_PIECES, _MAX_SHOWN = 512, 200
 """Characters of a call's arguments in a message or notice."""
 _SHOWN = object()
 """The key of the text that shows a call."""
@@ -263,8 +262,7 @@ class Assembler:
     is_body_complete = False
     """Whether the bytes ended as their framing says, so that nothing was cut off."""
     text_splitter: Callable[[bool], _TextSplitter] | None = None
-    """Makes a splitter for each text, if texts may have thinking inside; the argument is whether it is the first part.
-    """
+    """Makes a splitter for each text, if texts may have thinking inside; the argument: whether it is the first part."""
     service_tier: str | None = None
     other_choices: tuple[Choice, ...] = ()
     shown_call: str | None = None
@@ -335,8 +333,7 @@ class Assembler:
         if text and not self._finished:
             self.count_characters(len(text))
             if self.text_splitter is not None and kind == "text":
-                splitter = self._splitters.get(key)
-                if splitter is None:
+                if (splitter := self._splitters.get(key)) is None:
                     splitter = self._splitters[key] = self.text_splitter(self._index == 0)
                 self._add_pieces(key, splitter.feed(text), extra)
             else:
