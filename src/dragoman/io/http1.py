@@ -127,6 +127,7 @@ class ResponseParser:
         "_parser",
         "complete",
         "has_head",
+        "has_more",
         "headers",
         "keeps_alive",
         "status",
@@ -146,6 +147,8 @@ class ResponseParser:
         self.headers: dict[str, str] = {}
         self.has_head = False
         self.complete = False
+        self.has_more = False
+        """Whether the last piece that was taken was not all."""
         self.keeps_alive = False
         self._head_size = 0
         self._limit = limit
@@ -211,8 +214,9 @@ class ResponseParser:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def take_piece(self) -> bytes:
-        """At most PIECE bytes of the body that have come; `buffered` says whether there are more."""
-        if self._buffered <= PIECE:
+        """At most PIECE bytes of the body that have come; `has_more` says whether there are others."""
+        self.has_more = self._buffered > PIECE
+        if not self.has_more:
             return self.take()
         chunks = self._chunks
         if len(first := chunks[0]) > PIECE:

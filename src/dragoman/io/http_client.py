@@ -298,8 +298,6 @@ class _AsyncHandle:
         self._connection: AsyncConnection | None = connection
         self._request = request
         self._ends = ends
-        self._has_more = False
-        """Whether the last piece was not all that had arrived."""
 
     async def aread(self, seconds: float | None, /) -> bytes:
         """The next bytes that have arrived; b"" at the end. Other tasks have their turn after each piece of many."""
@@ -315,11 +313,9 @@ class _AsyncHandle:
                         await connection.receive(ends)
             except _FAULTS as error:
                 _fail(error, self._request, connection, "no more data in time")
-        elif self._has_more:
+        elif parser.has_more:
             await asyncio.sleep(0)
-        data = parser.take_piece()
-        self._has_more = parser.buffered > 0
-        return data
+        return parser.take_piece()
 
     async def afinish(self) -> None:
         """Let the connection read to the end by itself, and keep it then."""
