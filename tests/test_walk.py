@@ -63,7 +63,7 @@ def test_a_streamed_request_through_the_gateway() -> None:
         app, http = gateway_request(server)
         # 36 places, and six that are their own subject: checks of browsers, the pool of connections, the headers of a
         # response, stored chats, the access log, and the streamed response.
-        check(walk_of(lambda: runner.run(look(app, http))), 42, 183, 54, 303)
+        check(walk_of(lambda: runner.run(look(app, http))), 42, 183, 54, 304)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:
