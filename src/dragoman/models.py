@@ -31,7 +31,7 @@ from dragoman.io.tracebacks import shorten_traceback
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.connection import check_headers
-from dragoman.targets.option_hints import option_hint, refuse_stream
+from dragoman.targets.option_hints import refuse_stream
 from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import definitions
@@ -523,9 +523,9 @@ class Model:
     def _merge_options(self, options: CallOptions) -> tuple[dict[str, Any], ChainOptions]:
         """The fields of the Request, and the ChainOptions."""
         merged = {**self._call_options, **options}
-        own, added = self._call_options.get("headers"), options.get("headers")
-        if own is not None and added is not None:
-            merged["headers"] = {**check_headers(own), **check_headers(added)}
+        headers, added = self._call_options.get("headers"), options.get("headers")
+        if headers is not None and added is not None:
+            merged["headers"] = {**check_headers(headers), **check_headers(added)}
         fields: dict[str, Any] = {name: value for name, value in merged.items() if value is not None}
         chain_options = self._chain_options
         timeout = fields.pop("timeout", None)
