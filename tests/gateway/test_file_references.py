@@ -91,12 +91,12 @@ def test_every_dialect_reaches_every_wire(spec: str, dialect: str, body: dict[st
 
 
 def test_no_client_makes_a_provider_store_its_prompt() -> None:
-    from dragoman.gateway.request import _without_stored_prompts  # pyright: ignore[reportPrivateUsage] - a rule alone
+    from dragoman.gateway.catalog import without_stored_prompts
     from dragoman.types import CachePoint
 
     registry = Registry(env={})
     targets = (registry.target("google/gemini-3-pro-preview"), registry.target("openai/gpt-4.1"))
     pointed = Request(messages=(user("a", CachePoint(), "b"),))
-    changed = _without_stored_prompts(pointed, targets)
+    changed = without_stored_prompts(pointed, targets)
     assert [target.quirks.caching for target in changed] == [None, "key"]
-    assert _without_stored_prompts(Request(messages=(user("a"),)), targets) is targets
+    assert without_stored_prompts(Request(messages=(user("a"),)), targets) is targets

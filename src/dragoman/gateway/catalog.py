@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.engine.failover import ChainOptions
+from dragoman.engine.prompt_caches import has_points
 from dragoman.errors import ModelNotFound
 from dragoman.gateway.errors import NoModelNamed
 from dragoman.gateway.provider_models import ProviderModels, as_listed
@@ -16,7 +17,7 @@ from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.model_families import maker_of
 from dragoman.targets.pools import Affinity, Order, Weight, bind_fallbacks
 from dragoman.targets.target import Target
-from dragoman.types import ModelInfo, Notice
+from dragoman.types import ModelInfo, Notice, Request
 
 MAX_CACHED = 4096
 """Names in the cache: clients choose them, so their number is not limited otherwise."""
@@ -154,3 +155,16 @@ class Catalog:
     def _is_name(self, name: str, aliases: Mapping[str, str]) -> bool:
         pool = self._registry.pools.get(name)
         return (pool is not None and bool(pool.targets)) or find_alias(name, aliases) is not None
+
+
+def without_stored_prompts(request: Request, targets: tuple[Target, ...], /) -> tuple[Target, ...]:
+    """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
+    for target in targets:
+        if target.quirks.caching == "contents" and has_points(request):
+            break
+    else:
+        return targets
+    return tuple(
+        replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target
+        for target in targets
+    )

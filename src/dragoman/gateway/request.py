@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import Chain, ChainOptions
-from dragoman.engine.prompt_caches import has_points
 from dragoman.engine.routing import chain_routing, weighted_order
 from dragoman.engine.several_answers import several_answers
 from dragoman.errors import InvalidRequest, StoreDown, redact
@@ -25,7 +24,7 @@ from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import UNLIMITED, LimitHeaders
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.auth.authenticate import check_model, check_name
-from dragoman.gateway.catalog import TargetChoice
+from dragoman.gateway.catalog import TargetChoice, without_stored_prompts
 from dragoman.gateway.conversations import ConversationState, RecentResponses
 from dragoman.gateway.errors import NotStored, UnknownPreviousResponse
 from dragoman.gateway.file_references import insert_files, load_files
@@ -335,7 +334,7 @@ class RequestContext:
         # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
         options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
         make = self._call if request.n is None else partial(several_answers, self._call)
-        plan = make(request, _without_stored_prompts(request, self.choice.targets), options)
+        plan = make(request, without_stored_prompts(request, self.choice.targets), options)
         return plan if compaction is None else compacted(plan, compaction)
 
     def _call(self, request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
@@ -588,16 +587,3 @@ def _client_request_id(http: HttpRequest) -> str | None:
     if not id or len(id) > MAX_ID or not id.isascii() or not id.isprintable() or " " in id:
         return None
     return id
-
-
-def _without_stored_prompts(request: Request, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-    """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
-    for target in targets:
-        if target.quirks.caching == "contents" and has_points(request):
-            break
-    else:
-        return targets
-    return tuple(
-        replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target
-        for target in targets
-    )
