@@ -13,10 +13,8 @@ import pytest
 from google import genai
 from google.genai import types
 
-from dragoman import wires
 from dragoman.testing import FaultyServer
-from dragoman.types import Choice, Finish, Opaque, Response, Usage, assistant
-from dragoman.wires.base import unsupported_parts
+from dragoman.types import Finish, Opaque, Response, Usage, assistant
 from tests.support.gateway.live import Gateway, record
 
 boto3: Any = import_module("boto3")
@@ -138,9 +136,3 @@ def test_what_the_headers_say_is_not_said_again(gateway: Gateway) -> None:
     _, headers, answer = gateway.post("/v1/chat/completions", {**body, "logit_bias": {"1": 1}})
     assert "logit_bias" in headers["x-dragoman-notice"]
     assert b"notices" not in answer
-
-
-def test_the_parts_of_other_choices_count() -> None:
-    other = Choice(message=ANSWER.message, finish=ANSWER.finish)
-    (notice,) = unsupported_parts(wires.get("openai_chat"), (), [other])
-    assert notice.what == LOST

@@ -416,8 +416,8 @@ def test_clients_of_vectors_are_told_which_field_is_wrong(fields: dict[str, Any]
 
 
 def test_a_field_beside_the_texts_is_told_of() -> None:
-    http = post("/v1/embeddings", b'{"model": "demo/any", "input": "hello", "user": "u"}')
-    assert [notice.partition(":")[0] for notice in see(app_of(), http).notices] == ["dropped user"]
+    http = post("/v1/embeddings", b'{"model": "demo/any", "input": "hello", "flavour": "u"}')
+    assert [notice.partition(":")[0] for notice in see(app_of(), http).notices] == ["dropped flavour"]
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/messages/count_tokens", "/api/show", "/api/embed"])

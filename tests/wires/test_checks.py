@@ -12,6 +12,7 @@ from dragoman.events import PartDelta, PartStarted, Started, to_events
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import (
     Audio,
+    Choice,
     Citation,
     Document,
     Finish,
@@ -130,6 +131,12 @@ def test_an_answer_contains_a_part_or_has_a_notice_of_it(name: str, part: str) -
     stream = b"".join(encoder.feed(event) for event in to_events(answer))
     for body in (wire.server.encode_body(answer, Request()).body, stream):
         assert (MARK.encode() in body) == (len(dropped) < len(parts[part]))
+
+
+def test_the_parts_of_other_choices_count() -> None:
+    other = Choice(message=assistant("At six.", Opaque(wire="other", data={})), finish=Finish(reason="stop"))
+    (notice,) = unsupported_parts(wires.get("openai_chat"), (), [other])
+    assert notice.what == "response part (opaque)"
 
 
 @pytest.mark.parametrize("server", [OpenAICompletionsServer(), OllamaGenerateServer()])

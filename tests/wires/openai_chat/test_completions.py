@@ -112,6 +112,14 @@ def test_default_values_get_no_notice() -> None:
     assert json.loads(http.body) == {"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}
 
 
+def test_a_server_that_refuses_unknown_fields_gets_none() -> None:
+    _, request = decoded(model="m", prompt="a", echo=True)
+    closed = replace(INSTRUCT, quirks=replace(INSTRUCT.quirks, accepts_unknown_fields=False))
+    http = CLIENT.encode_request(request, closed)
+    assert [notice.what for notice in http.notices] == ["echo"]
+    assert json.loads(http.body) == {"model": "gpt-3.5-turbo-instruct", "prompt": "a"}
+
+
 def test_a_chat_target_gets_a_message_and_notices() -> None:
     _, request = decoded(model="m", prompt="a", echo=True)
     http = CLIENT.encode_request(request, CHAT)
