@@ -186,7 +186,7 @@ def test_a_stream_that_begins_with_pings_is_read(pinging: str, name: str, is_asy
 @pytest.mark.parametrize("name", SDKS)
 def test_what_the_gateway_has_not_is_the_error_of_the_package(gateway: Gateway, name: str, is_async: bool) -> None:  # noqa: FBT001
     sdk = SDKS[name](gateway.url, is_async=is_async)
-    with pytest.raises(sdk.errors, match="no route for /|cachedContents are not stored here"):
+    with pytest.raises(sdk.errors, match=r"no route for /|cachedContents are not stored here"):
         sdk.talk("absent", "demo/any")
 
 
