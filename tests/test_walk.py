@@ -58,6 +58,12 @@ def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
     return app, request_of("openai_chat", "fast", hello(stream=True))
 
 
+@pytest.fixture(autouse=True)
+def write_log_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of earlier requests are not written during a walk."""
+    monkeypatch.setattr("dragoman.gateway.observability.access_log.FLUSH_DELAY", 60.0)
+
+
 def test_a_streamed_request_through_the_gateway() -> None:
     with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
         app, http = gateway_request(server)

@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -250,6 +251,21 @@ def test_what_runs_after_the_grace_gets_an_error_and_its_row(
     assert b'"failed"' in gateway.log.read_bytes()
     (row,) = asyncio.run(rows_of(f"sqlite:{store}"))
     assert (row.outcome, row.status) == ("failed", 503)
+
+
+class Early(ColdGateway):
+    """Gets SIGTERM when its first worker has started, which is before that is ready."""
+
+    def wait_until(self, is_so: Any) -> None:  # noqa: ARG002 - another condition
+        super().wait_until(lambda: len(self.processes()) == 2)
+        self.process.send_signal(signal.SIGTERM)
+
+
+def test_a_signal_before_the_worker_is_ready_waits_for_its_settings(tmp_path: Path) -> None:
+    with Early(tmp_path, "[gateway]\ngrace = 1\ndrain = 2\n") as gateway:
+        sent = time.monotonic()
+        assert gateway.process.wait(PATIENCE) == 0
+        assert time.monotonic() - sent > 2
 
 
 async def rows_of(url: str) -> tuple[UsageRow, ...]:

@@ -80,6 +80,10 @@ class _Supervisor:
         self._listeners: dict[int, socket.socket] = {}
         """By process id: the listener of each."""
         self._settings = WorkerSettings(1, 0.0, 0.0)
+        """What the first worker reports when it is ready."""
+        self._has_settings = False
+        self._is_early = False
+        """Whether SIGTERM came before the settings were known."""
         self._ready: set[int] = set()
         """The process ids of workers whose report was read: the first, and those that replace others."""
         self._replaced: set[int] = set()
@@ -95,6 +99,9 @@ class _Supervisor:
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             self._settings = self._start(is_first=True)
+            self._has_settings = True
+            if self._is_early:
+                self._terminate(signal.SIGTERM, None)
             for _ in range(self._settings.workers - 1):
                 if not self._is_stopping:
                     self._start()
@@ -222,7 +229,13 @@ class _Supervisor:
     # Signals ---------------------------------------------------------------------------------------------------------
 
     def _terminate(self, number: int, _frame: object) -> None:
-        """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop."""
+        """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop.
+
+        A first SIGTERM that comes before the settings are known waits for them.
+        """
+        if number == signal.SIGTERM and not self._has_settings and not self._is_early:
+            self._is_early = True
+            return
         if number != signal.SIGTERM or self._is_draining or not self._settings.drain:
             self._stop()
             return
