@@ -256,7 +256,7 @@ def test_what_runs_after_the_grace_gets_an_error_and_its_row(
 class Early(ColdGateway):
     """Gets SIGTERM when its first worker has started, which is before that is ready."""
 
-    def wait_until(self, is_so: Any) -> None:  # noqa: ARG002 - another condition
+    def wait_until(self, is_so: Any) -> None:
         super().wait_until(lambda: len(self.processes()) == 2)
         self.process.send_signal(signal.SIGTERM)
 
