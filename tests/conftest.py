@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 settings.register_profile(
     "steady",
-    max_examples=50,
+    max_examples=30,
     derandomize=True,
     deadline=None,
     database=None,

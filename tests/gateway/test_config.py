@@ -287,8 +287,9 @@ def test_an_invalid_gateway_setting_is_reported(line: str) -> None:
     assert "secret-9" not in str(caught.value)
 
 
-def test_workers_without_a_memory_in_common_hold_no_limits() -> None:
-    config = decode_config(f'[gateway]\nworkers = 2\n[keys.alice]\nhash = "{new_key()[1]}"\nconcurrent = 1\n')
+@pytest.mark.parametrize("limits", ["concurrent = 1", 'team = "a"\n[teams.a]\nconcurrent = 1'], ids=["key", "team"])
+def test_workers_without_a_shared_store_do_not_start_with_limits(limits: str) -> None:
+    config = decode_config(f'[gateway]\nworkers = 2\n[keys.alice]\nhash = "{new_key()[1]}"\n{limits}\n')
     with pytest.raises(SetupError, match="store must be shared"):
         check_store(config.gateway, config)
 

@@ -38,10 +38,11 @@ def check_auth(gateway: GatewaySettings, config: Config, /, *, no_auth: bool) ->
 
 
 def check_store(gateway: GatewaySettings, config: Config, /) -> None:
-    """Raise SetupError if every worker would count the limits of keys separately."""
-    if gateway.workers > 1 and gateway.store == "memory" and any(key.is_limited for key in config.keys):
+    """Raise SetupError if every worker would count the limits of keys and teams separately."""
+    has_limits = any(holder.has_limits for holder in (*config.keys, *config.teams))
+    if gateway.workers > 1 and gateway.store == "memory" and has_limits:
         raise SetupError(
-            f'gateway.store must be shared if there are keys with limits and {gateway.workers} workers, got "memory"; '
+            f'gateway.store must be shared if there are limits and {gateway.workers} workers, got "memory"; '
             'set store = "sqlite:PATH" or "redis://HOST:PORT/DB"'
         )
 
