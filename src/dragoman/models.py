@@ -65,6 +65,7 @@ from dragoman.types.embedding import EmbeddingOptions, EmbeddingPurpose, Truncat
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.types.parameters import named_methods
+from dragoman.types.quick import new_message, new_text
 from dragoman.types.requests import with_messages
 from dragoman.wires.dicts import (
     SdkValue,
@@ -135,7 +136,7 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
         return (prompt,)
     try:
         if isinstance(prompt, str):
-            return (Message(role="user", parts=(Text(text=prompt),)),)
+            return (new_message("user", (new_text(prompt),)),)
         return (user(prompt),) if isinstance(prompt, Part | File) or is_pil(prompt) else _read_prompt(prompt)
     except (RequestError, SetupError) as error:
         name_parameter(error, "prompt")

@@ -28,6 +28,15 @@ def test_a_reload_does_not_open_a_gateway_to_all(tmp_path: Path, text: str) -> N
     assert app.runtime.config.keys
 
 
+def test_limits_that_every_worker_would_count_alone_are_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text("[gateway]\nworkers = 2\n" + KEYED)
+    app, reloader = reloading(path)
+    path.write_text("[gateway]\nworkers = 2\n" + KEYED + "concurrent = 1\n")
+    assert not reloader.reload()
+    assert "store must be shared" in (app.runtime.file_problem or "")
+
+
 def test_a_config_whose_file_is_gone_stays(tmp_path: Path) -> None:
     path = tmp_path / "dragoman.toml"
     path.write_text('[aliases]\nfast = "demo/any"\n')

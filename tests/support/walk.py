@@ -81,9 +81,15 @@ def followed() -> Generator[Walk]:
 
 
 def walk_of(call: Callable[[], object]) -> Walk:
-    """The walk of a call that was made twice before, so that nothing is loaded or created for the first time."""
+    """The walk of a call that was made twice before, so that nothing is loaded or created for the first time.
+
+    It is the shortest of three: if a busy machine delivers a response in two pieces, the walk reads twice.
+    """
     call()
     call()
-    with followed() as walk:
-        call()
-    return walk
+    walks: list[Walk] = []
+    for _ in range(3):
+        with followed() as walk:
+            call()
+        walks.append(walk)
+    return min(walks, key=lambda walk: walk.file_changes)

@@ -4,10 +4,13 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.config import FILE, GatewaySettings
 from dragoman.gateway.runtime import Runtime, read_config
+from dragoman.gateway.server.checks import check_store
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -53,6 +56,7 @@ class Reloader:
             config = read_config(self._path, self._env)
             if self._had_file and self._seen is None:
                 raise SetupError("the file was deleted")
+            check_store(replace(before.config.gateway, workers=before.workers), config)
             after = Runtime(config, self._env, before)
             if before.keys.all and not after.keys.all:
                 raise SetupError("it has no keys, so anyone could use the gateway; restart it if you want that")
