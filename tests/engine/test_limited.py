@@ -7,9 +7,9 @@ import pytest
 
 from dragoman.engine import limited
 from dragoman.engine.call_context import Timeouts
-from dragoman.engine.effects import Claim, Read, Send
+from dragoman.engine.effects import Claim, Open, Read, Send
 from dragoman.engine.failover import ChainOptions
-from dragoman.engine.load import LimitState, Loads
+from dragoman.engine.load import SLOT_CHECK, LimitState, Loads
 from dragoman.engine.pass_through import pass_through
 from dragoman.errors import ConnectFailed, RateLimited
 from dragoman.http import HttpRequest
@@ -37,7 +37,7 @@ def test_requests_are_counted_and_refused_if_there_is_no_room_soon() -> None:
     world, loads, to = World(VECTOR, VECTOR), Loads(), limits(requests_per_minute=2)
     for _ in range(2):
         world.run(embed(to, loads))
-    with pytest.raises(RateLimited, match=r"aa/m: it was not called: its limit of 2 requests per minute is") as caught:
+    with pytest.raises(RateLimited, match=r"^aa/m was not called: its limit of 2 requests per minute is") as caught:
         world.run(embed(to, loads))
     assert caught.value.retry_after is not None
     assert 59 < caught.value.retry_after <= 61
@@ -52,6 +52,24 @@ def test_a_request_waits_for_room_that_comes_soon() -> None:
     assert world.slept == [3.0]
 
 
+def test_a_request_waits_for_room_once() -> None:
+    """The retries of a call are for what a provider answers: each of them would wait again."""
+    world, loads, to = World(), Loads(), limits(concurrent=1)
+    assert loads.start(to, world.now, 0) is not None
+    with pytest.raises(RateLimited, match=r"^aa/m was not called: it has 1 requests in progress") as caught:
+        world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, ChainOptions()))
+    assert 4.75 < sum(world.slept) < 5.25
+    assert (caught.value.provider, caught.value.model) == ("aa", "m")
+    assert caught.value.retry_after == SLOT_CHECK
+    assert (world.requests, loads.in_progress("aa/m")) == ([], 1)
+
+
+def test_what_a_provider_refuses_is_tried_again() -> None:
+    world, loads, to = World(Status(429), VECTOR), Loads(), limits(concurrent=1)
+    world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, ChainOptions()))
+    assert (len(world.requests), loads.in_progress("aa/m")) == (2, 0)
+
+
 def test_the_time_of_the_wait_is_part_of_the_timeout() -> None:
     world, loads, to = World(VECTOR), Loads(), limits(requests_per_minute=1)
     options = ChainOptions(retries=0, timeouts=Timeouts(total=10.0))
@@ -59,6 +77,17 @@ def test_the_time_of_the_wait_is_part_of_the_timeout() -> None:
     world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, options))
     assert world.requests[0].timeout == 7.0
     assert loads.start(to, world.now, 0) is None
+
+
+@pytest.mark.parametrize(("first_event", "head"), [(None, 7.0), (8.0, 7.0), (4.0, 4.0)])
+def test_the_time_of_the_wait_is_part_of_the_time_of_a_stream(first_event: float | None, head: float) -> None:
+    world, loads, to = World([b"one"]), Loads(), limits(requests_per_minute=1)
+    assert loads.start(to, world.now - 58.0, 0) is not None
+    timeouts = Timeouts(total=10.0, first_event=first_event)
+    world.run(limited.limited(pass_through(HTTP, to, timeouts), to, loads, OPTIONS))
+    (sent,) = world.requests
+    assert isinstance(sent, Open)
+    assert (sent.total, sent.timeout) == (7.0, head)
 
 
 def test_tokens_are_estimated_and_corrected() -> None:
@@ -140,6 +169,23 @@ def test_a_plan_that_is_closed_gives_its_place_back() -> None:
     world.until(plan, Read)
     plan.close()
     assert loads.in_progress("aa/m") == 0
+
+
+def test_a_plan_that_fails_at_its_end_gives_its_place_back() -> None:
+    world, loads, to = World(), Loads(), limits(concurrent=1)
+    plan = limited.limited(failing(HTTP), to, loads, OPTIONS)
+    world.until(plan, Send)
+    assert loads.in_progress("aa/m") == 1
+    with pytest.raises(ValueError, match="a bug"):
+        plan.close()
+    assert loads.in_progress("aa/m") == 0
+
+
+def failing(http: HttpRequest) -> Any:
+    try:
+        yield Send(http)
+    finally:
+        raise ValueError("a bug")
 
 
 def test_limits_that_processes_share_are_asked() -> None:

@@ -128,10 +128,10 @@ def rerank(
     top: int | None,
     target: Target,
     options: ChainOptions,
-    own: JsonObject | None = None,
+    wire_fields: JsonObject | None = None,
     /,
 ) -> Plan[Ranking]:
-    """The documents in the order of their relevance for a query. `own` are fields that only the target's wire has."""
+    """The documents in the order of their relevance for a query. `wire_fields`: only the target's wire has them."""
     if not documents:
         raise InvalidRequest("documents must have at least one text, got none", param="documents")
     endpoints = wires.get(target.wire).endpoints
@@ -139,7 +139,9 @@ def rerank(
 
     def encode() -> HttpRequest:
         http = endpoints.encode_rerank(query, documents, top, target)
-        return replace(http, body=encode_json({**msgspec.json.decode(http.body), **own})) if own else http
+        if wire_fields:
+            return replace(http, body=encode_json({**msgspec.json.decode(http.body), **wire_fields}))
+        return http
 
     ranking = yield from send_endpoint(encode, endpoints.decode_rerank, target, options, deadline)
     if any(document.index >= len(documents) for document in ranking.documents):

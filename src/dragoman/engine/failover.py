@@ -19,7 +19,7 @@ from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
-from dragoman.engine.load import LimitState, Loads
+from dragoman.engine.load import LimitState, Loads, look_later
 from dragoman.engine.plain_call import SERVED, is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.several_answers import several_answers
@@ -41,8 +41,6 @@ WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 MAX_TRIAL_WAIT = 1.0
 """Seconds that a request waits for the result of the trial of another request."""
-MAX_SLOT_CHECK = 0.25
-"""Seconds from one look for a free slot to the next at most."""
 TRIAL_CHECK = 0.05
 """Seconds from one look at a trial to the next."""
 
@@ -299,9 +297,7 @@ class Chain:
             self._limit_wait = min(waits, default=None)
             if self._limit_wait is None or now + self._limit_wait > min(ends_at, self._deadline or ends_at):
                 return 0, None
-            # The longer it waits, the rarer it looks: many requests may wait for the same slot.
-            yield Sleep(max(self._limit_wait, min(MAX_SLOT_CHECK, (now - began) / 4)))
-            now = yield Now()
+            now = yield from look_later(self._limit_wait, now, began)
 
     def _limit(self, candidate: _Candidate, now: float) -> LimitState | None:
         """The limit that a target is at."""

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from dragoman.engine import endpoints
-from dragoman.engine.effects import Effect, Emit, Now, Open, Plan, Read, Send, Sleep
-from dragoman.engine.failover import MAX_SLOT_CHECK, ChainOptions
-from dragoman.engine.load import SLOT_CHECK, Loads, Slot
+from dragoman.engine.effects import Effect, Emit, Now, Open, Plan, Read, Send
+from dragoman.engine.failover import ChainOptions
+from dragoman.engine.load import SLOT_CHECK, Loads, Slot, look_later
 from dragoman.errors import DragomanError, RateLimited
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.estimates import total_tokens
@@ -29,7 +29,7 @@ _CONTINUES = (Read, Emit, Now)
 def body_tokens(http: HttpRequest, /) -> int:
     """About how many tokens a JSON body has.
 
-    >>> body_tokens(HttpRequest(method="POST", path="/", body=b'{"input":"eight words"}'))
+    >>> body_tokens(HttpRequest(method="POST", path="/", body=b'{"input":"two words"}'))
     5
     """
     return len(http.body) // CHARACTERS_PER_TOKEN if http.body[:1] == b"{" else 0
@@ -68,11 +68,12 @@ def limited(
                 counted.total = used(result)
                 return result
             answer = error = None
+            # Outside of the `try`: the plan must not retry, because that would wait for room again.
+            if isinstance(effect, Send | Open):
+                effect = yield from counted.begin(effect)
+            elif not isinstance(effect, _CONTINUES):
+                counted.end()
             try:
-                if isinstance(effect, Send | Open):
-                    effect = yield from counted.begin(effect)
-                elif not isinstance(effect, _CONTINUES):
-                    counted.end()
                 answer = yield effect
             except DragomanError as failure:
                 error = failure
@@ -80,8 +81,8 @@ def limited(
                 continue
             yield from counted.learn(effect, answer)
     finally:
-        plan.close()
         counted.end()
+        plan.close()
 
 
 def count_or_estimate(request: Request, target: Target, loads: Loads, options: ChainOptions, /) -> Plan[TokenCount]:
@@ -105,11 +106,11 @@ def rerank(
     target: Target,
     loads: Loads,
     options: ChainOptions,
-    own: JsonObject | None = None,
+    wire_fields: JsonObject | None = None,
     /,
 ) -> Plan[Ranking]:
     """The documents in the order of their relevance for a query, within the limits of the deployment."""
-    plan = endpoints.rerank(query, documents, top, target, options, own)
+    plan = endpoints.rerank(query, documents, top, target, options, wire_fields)
     return limited(plan, target, loads, options, used=lambda ranking: total_tokens(ranking.usage))
 
 
@@ -130,30 +131,30 @@ class _Counted:
         self._now = 0.0
 
     def begin(self, effect: Send | Open) -> Plan[Effect]:
-        """Wait for room; the request, with what is left of its time."""
+        """Wait for room; the request, with what is left of its time. RateLimited if there is no room soon."""
         self.end()
-        tokens = self._tokens(effect.request)
+        target, tokens = self._target, self._tokens(effect.request)
         began: float = yield Now()
         self._now = began
+        total = effect.total if isinstance(effect, Open) else effect.timeout
         most = self._options.max_retry_after_with_fallback
-        ends_at = began + (most if effect.timeout is None else min(most, effect.timeout))
-        while True:
-            self._slot = yield from self._loads.claim(self._target, self._now, tokens)
-            if self._slot is not None:
-                break
-            limit = self._loads.full(self._target, self._now, tokens)
+        ends_at = began + (most if total is None else min(most, total))
+        while (slot := (yield from self._loads.claim(target, self._now, tokens))) is None:
+            limit = self._loads.full(target, self._now, tokens)
             wait = SLOT_CHECK if limit is None else limit.wait
             if self._now + wait > ends_at:
                 reason = "another request took the last room" if limit is None else limit.reason
-                raise RateLimited(f"it was not called: {reason}", retry_after=wait)
-            # The longer it waits, the rarer it looks: many requests may wait for the same slot.
-            yield Sleep(max(wait, min(MAX_SLOT_CHECK, (self._now - began) / 4)))
-            self._now = yield Now()
+                raise RateLimited(
+                    f"{target.name} was not called: {reason}",
+                    provider=target.provider,
+                    model=target.model,
+                    retry_after=wait,
+                )
+            self._now = yield from look_later(wait, self._now, began)
+        self._slot = slot
         self._reserved += tokens
         waited = self._now - began
-        if waited and effect.timeout is not None:
-            return replace(effect, timeout=max(0.0, effect.timeout - waited))
-        return effect
+        return _shorten(effect, total - waited) if waited and total is not None else effect
 
     def learn(self, effect: Effect, answer: Any) -> Plan[None]:
         """Read what the headers of an answer say about the provider's limits."""
@@ -174,3 +175,11 @@ class _Counted:
             tokens = 0
             self._reserved -= slot.tokens
         self._loads.end(slot, self._now, tokens=tokens)
+
+
+def _shorten(effect: Send | Open, total: float) -> Send | Open:
+    """The request, with this many seconds for its whole answer."""
+    left = max(0.0, total)
+    if isinstance(effect, Send):
+        return replace(effect, timeout=left)
+    return replace(effect, total=left, timeout=left if effect.timeout is None else min(left, effect.timeout))

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from dragoman.engine.effects import Claim, Plan
+from dragoman.engine.effects import Claim, Now, Plan, Sleep
 from dragoman.http import MAX_WAIT, Head, rate_limit_states
 from dragoman.targets.target import Target
 
@@ -23,6 +23,8 @@ LATENCY_TTL = 60.0
 """Seconds after which a latency is old. If all are old, one request finds out how fast the target is now."""
 SLOT_CHECK = 0.05
 """Seconds until it makes sense to look for a free slot again."""
+MAX_SLOT_CHECK = 0.25
+"""Seconds from one look for a free slot to the next at most."""
 MAX_TARGETS = 4096
 """Targets whose load is known. Clients may choose the model of a pool, so their number is not limited otherwise."""
 
@@ -300,6 +302,14 @@ class Loads:
                 self._targets = {each: load for each, load in self._targets.items() if load.in_progress}
             load = self._targets[name] = TargetLoad()
         return load
+
+
+def look_later(wait: float, now: float, began: float, /) -> Plan[float]:
+    """Wait before the next look for room; the moment of that. `began`: when the wait for room did."""
+    # The longer a request waits, the rarer it looks: many may wait for the same slot.
+    yield Sleep(max(wait, min(MAX_SLOT_CHECK, (now - began) / 4)))
+    moment: float = yield Now()
+    return moment
 
 
 def _reported_limit(load: TargetLoad, now: float, tokens: int) -> LimitState | None:

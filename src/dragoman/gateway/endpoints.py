@@ -127,8 +127,8 @@ async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
     why = "not an option of rankings that targets know"
     foreign = [field for wire, fields in body.extra.items() if wire != target.wire for field in fields]
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in (*body.ignored_fields, *foreign))
-    loads, own = context.runtime.registry.health.loads, body.extra.get(target.wire)
-    plan = limited.rerank(body.query, body.documents, body.top, target, loads, options, own)
+    loads, wire_fields = context.runtime.registry.health.loads, body.extra.get(target.wire)
+    plan = limited.rerank(body.query, body.documents, body.top, target, loads, options, wire_fields)
     request = Request(messages=tuple(map(user, (body.query, *body.documents))))
     return await _run(context, "rerank", request, plan, lambda ranking: ranking.usage)
 
