@@ -356,6 +356,21 @@ def test_results_are_written_while_they_are_read(monkeypatch: pytest.MonkeyPatch
     run(test)
 
 
+def test_results_have_the_limits_of_their_key() -> None:
+    async def test() -> None:
+        at = runtime(of_key="requests_per_minute = 50")
+        batch = await create(at)
+        task = running(at, Answers())
+        await until(at, batch.id, ended)
+        path = f"/v1/messages/batches/{batch.id}/results"
+        headers = {"authorization": f"Bearer {KEY}"}
+        response = await App(at).answer(HttpRequest(method="GET", path=path, headers=headers))
+        assert "X-RateLimit-Limit-Requests" in dict(response.headers)
+        await stop(task)
+
+    run(test)
+
+
 def test_batches_are_listed_by_page_and_dialect() -> None:
     async def test() -> None:
         at = runtime()

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, StoreDown
 from dragoman.gateway import files as module
 from dragoman.gateway.app import App
+from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.config import decode_config
 from dragoman.gateway.conversations import store_key
 from dragoman.gateway.errors import BodyTooLarge, NotStored
 from dragoman.gateway.files import FileStore, is_own_id
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.store import Store
+from dragoman.gateway.store import Store, StoredValue
 from dragoman.http import HttpRequest
 from dragoman.wires.common.server_endpoints import UploadedFile
 
@@ -159,6 +160,60 @@ def test_large_files_that_are_being_read_have_a_limit_together() -> None:
             assert await read() == 200
         assert b"".join(got) == data
         assert app.bodies.held == 0
+        await app.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"), [(None, 404), (StoreDown("the store is down"), 503)], ids=["gone", "store down"]
+)
+def test_a_large_file_that_cannot_be_read_is_an_error_response(
+    failure: StoreDown | None, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the head is written, a client could only see that the response breaks off."""
+
+    async def run() -> None:
+        app = App(Runtime(decode_config('[gateway]\nproviders = ["demo"]\n'), {}))
+        file = await app.runtime.files.create(None, new(bytes(300_000)))
+        content, read = store_key("file", None, file.id), app.runtime.store.read
+
+        async def read_or_fail(key: str) -> StoredValue | None:
+            if key == content and failure is not None:
+                raise failure
+            return None if key == content else await read(key)
+
+        monkeypatch.setattr(app.runtime.store, "read", read_or_fail)
+        response = await app.answer(
+            HttpRequest(method="GET", path=f"/v1/files/{file.id}/content", headers={"host": "localhost"})
+        )
+        assert response.status == status
+        assert isinstance(response.body, bytes)
+        assert app.bodies.held == 0
+        await app.close()
+
+    asyncio.run(run())
+
+
+def test_a_large_file_has_its_length_and_the_limits_of_its_key() -> None:
+    key = "dgm-ann-000000000000000000000000"
+
+    async def run() -> None:
+        settings = f'[gateway]\nproviders = ["demo"]\n[keys.ann]\nhash = "{hash_key(key)}"\nrequests_per_minute = 5\n'
+        app = App(Runtime(decode_config(settings), {}))
+        headers = {"host": "localhost", "authorization": f"Bearer {key}"}
+        lengths: list[str | None] = []
+        names: list[set[str]] = []
+        for size in (1000, 300_000):
+            file = await app.runtime.files.create("ann", new(bytes(size)))
+            http = HttpRequest(method="GET", path=f"/v1/files/{file.id}/content", headers=headers)
+            response = await app.answer(http)
+            lengths.append(dict(response.headers).get("content-length"))
+            names.append({name for name, _ in response.headers} - {"content-length"})
+        assert lengths == [None, "300000"], "the server writes that of a small one"
+        assert names[0] == names[1]
+        assert "X-RateLimit-Remaining-Requests" in names[1]
+        assert app.bodies.held == 0, "a response that nobody writes holds nothing"
         await app.close()
 
     asyncio.run(run())

@@ -65,11 +65,9 @@ from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
     EndpointResult,
-    FileContent,
     FileQuery,
     Route,
     ServerEndpoint,
-    StoredFile,
 )
 
 LARGE_FILE = 256 * 1024
@@ -369,9 +367,7 @@ class App:
         if isinstance(request, FileQuery) and request.action == "content":
             file = await context.runtime.files.find(owner, request.id)
             if file.size > LARGE_FILE:
-                self.bodies.request(context.runtime.config.gateway).check(file.size)
-                head = with_headers(endpoint.encode(request, FileContent(file, b"")), context.response_headers())
-                return replace(head, body=partial(self._write_file, context, file))
+                return await self._serve_large_file(endpoint, request, file.size, context)
         result: EndpointResult
         if isinstance(request, DropResponse) and await background.drop(context, request.id):
             await context.runtime.responses.delete(owner, request.id)
@@ -379,17 +375,33 @@ class App:
         else:
             result = await background.input_of(context, request) or await run_endpoint(context, request)
         if isinstance(request, BatchQuery) and request.action == "results":
-            return results_response(context, endpoint, request, cast("StoredBatch", result))
-        http_response = endpoint.encode(request, result)
-        return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
+            response = results_response(context, endpoint, request, cast("StoredBatch", result))
+        else:
+            response = with_headers(endpoint.encode(request, result), context.response_headers())
+        response.headers.extend(await context.limit_headers())
+        return response
 
-    async def _write_file(self, context: RequestContext, file: StoredFile, write: Write) -> None:
-        """Write a large file. It counts as a body until the client has it: many clients may read slowly."""
-        with self.bodies.request(context.runtime.config.gateway) as body_bytes:
-            body_bytes.add(file.size)
-            data = (await context.runtime.files.read(context.owner, file.id)).data
-            for start in range(0, len(data), LARGE_FILE):
-                await write(data[start : start + LARGE_FILE])
+    async def _serve_large_file(
+        self, endpoint: ServerEndpoint, query: FileQuery, size: int, context: RequestContext
+    ) -> GatewayResponse:
+        """A large file. It is read before the head is written, so that each error is a response."""
+        limits = context.runtime.config.gateway
+        with self.bodies.request(limits) as body_bytes:
+            body_bytes.add(size)
+            content = await run_endpoint(context, query)
+            headers = [*context.response_headers(), *await context.limit_headers()]
+        http_response = endpoint.encode(query, content)
+        data = http_response.body
+        headers.append(("content-length", str(len(data))))
+
+        async def write_file(write: Write) -> None:
+            """It counts as a body until the client has it: many clients may read slowly."""
+            with self.bodies.request(limits) as body_bytes:
+                body_bytes.keep(len(data))
+                for start in range(0, len(data), LARGE_FILE):
+                    await write(data[start : start + LARGE_FILE])
+
+        return replace(with_headers(http_response, headers), body=write_file)
 
     async def _pass_through(self, context: RequestContext) -> GatewayResponse:
         return await pass_through.PassThrough(context).open()

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from secrets import token_hex
 from typing import TypeAlias
@@ -23,7 +23,7 @@ from dragoman.gateway.batch_store import BatchStore
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.response import GatewayResponse, Write
+from dragoman.gateway.server.response import GatewayResponse, Write, with_headers
 from dragoman.http import HttpRequest
 from dragoman.wires.common.batch_values import (
     BatchInputRow,
@@ -265,20 +265,20 @@ def results_response(
     context: RequestContext, endpoint: ServerEndpoint, query: BatchQuery, batch: StoredBatch, /
 ) -> GatewayResponse:
     """The results of a batch, read and written line by line: there may be many, and clients may be slow."""
-    results = context.runtime.batches.results(context.owner, batch)
 
     async def write_lines(write: Write) -> None:
         piece = bytearray()
-        async for result in results:
-            piece += endpoint.encode(query, (result,)).body
-            if len(piece) > PIECE:
-                await write(bytes(piece))
-                piece.clear()
+        async with aclosing(context.runtime.batches.results(context.owner, batch)) as results:
+            async for result in results:
+                piece += endpoint.encode(query, (result,)).body
+                if len(piece) > PIECE:
+                    await write(bytes(piece))
+                    piece.clear()
         if piece:
             await write(bytes(piece))
 
-    head = endpoint.encode(query, ())
-    return GatewayResponse(head.status, [*head.headers.items(), *context.response_headers()], write_lines)
+    head = with_headers(endpoint.encode(query, ()), context.response_headers())
+    return replace(head, body=write_lines)
 
 
 def _refused(row: BatchInputRow, status: int, message: str) -> BatchRowResult:

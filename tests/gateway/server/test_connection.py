@@ -15,12 +15,12 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.errors import SetupError
+from dragoman.errors import SetupError, StoreDown
 from dragoman.gateway.app import App
 from dragoman.gateway.server import connection as connections
 from dragoman.gateway.server import http_server
 from dragoman.gateway.server.http_server import HttpServer, tls_context
-from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.server.response import GatewayResponse, Write
 from tests.support.gateway.dialects import app_of
 from tests.support.gateway.live import PATIENCE, Gateway, chat
 
@@ -210,6 +210,51 @@ def test_a_value_with_a_line_break_cannot_add_a_header() -> None:
     finally:
         server.stop()
     assert b"\r\nx-note: one  set-cookie: two\r\n" in answer
+
+
+@pytest.mark.parametrize("headers", [[], [("content-length", "8")]], ids=["chunks", "length"])
+def test_a_response_that_fails_after_its_head_is_cut(
+    headers: list[tuple[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end must not look like an end, and the error is one line of the log."""
+
+    async def fail(write: Write) -> None:
+        await write(b"one")
+        raise StoreDown("the store is down")
+
+    class Failing(App):
+        async def answer(self, *_: Any, **__: Any) -> GatewayResponse:
+            return GatewayResponse(200, headers, fail)
+
+    server = Live(Failing(app_of().runtime))
+    try:
+        got = server.ask(request(b"", method="GET", path="/v1/a%0Ab?key=secret"))
+    finally:
+        server.stop()
+    assert got.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert not got.endswith(b"\r\n0\r\n\r\n")
+    (logged,) = caplog.records
+    assert logged.getMessage() == "the response to GET '/v1/a\\nb' broke off: the store is down"
+
+
+def test_a_response_in_pieces_whose_length_is_known_has_no_chunks() -> None:
+    async def write_pieces(write: Write) -> None:
+        for piece in (b"one ", b"two"):
+            await write(piece)
+
+    class Known(App):
+        async def answer(self, *_: Any, **__: Any) -> GatewayResponse:
+            return GatewayResponse(200, [("content-length", "7")], write_pieces)
+
+    server = Live(Known(app_of().runtime))
+    try:
+        answer = server.ask(request() + LAST)
+    finally:
+        server.stop()
+    first, second = answer.split(b"HTTP/1.1 200 OK\r\n")[1:]
+    assert first.endswith(b"\r\n\r\none two")
+    assert second.endswith(b"\r\n\r\none two")
+    assert b"transfer-encoding" not in answer
 
 
 def test_clients_that_do_nothing_are_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:

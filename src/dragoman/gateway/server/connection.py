@@ -9,6 +9,7 @@ and the connection stops reading.
 """
 
 import asyncio
+import logging
 import math
 from collections import deque
 from http import HTTPStatus
@@ -33,6 +34,8 @@ from dragoman.io.http1 import header_name
 if TYPE_CHECKING:
     from dragoman.gateway.server.http_server import HttpServer
 
+log = logging.getLogger("dragoman.gateway")
+
 HEAD_TIMEOUT = 30.0
 """Seconds for a client to send the head of a request."""
 IDLE_TIMEOUT = 120.0
@@ -43,6 +46,8 @@ MAX_PIPELINED = 64
 """Requests of one connection that wait for the answer to an earlier one."""
 LARGE_READ = 64 * 1024
 """Bytes that came at once, after which other connections have their turn."""
+MAX_LOGGED_PATH = 200
+"""Characters of a path in the log."""
 _STATUS_LINES = {status: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 _WITHOUT_BODY = (204, 304)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -278,6 +283,9 @@ class HttpConnection(asyncio.Protocol):
             is_done = True
         except ConnectionError:  # the client is gone or too slow, and the app has recorded it
             self.abort()
+        except DragomanError as error:  # after the head: `finally` cuts the response, so that nobody takes it for whole
+            path = exchange.http.path.partition("?")[0][:MAX_LOGGED_PATH]  # a query may have a key
+            log.warning("the response to %s %r broke off: %s", exchange.http.method, path, error)
         except asyncio.CancelledError:
             if not self._is_lost:
                 raise
@@ -397,15 +405,16 @@ class HttpConnection(asyncio.Protocol):
         return head.encode("latin-1", "replace")
 
     async def _stream(self, exchange: _Exchange, response: GatewayResponse) -> None:
-        """Write a response of unknown length: in chunks, or for HTTP/1.0 until the connection is closed."""
+        """Write a response in pieces. One of unknown length is in chunks, or for HTTP/1.0 ends with the connection."""
         if exchange.is_http_1_0:
             exchange.keeps_alive = False
-        head = self._head(exchange, response, "" if exchange.is_http_1_0 else "transfer-encoding: chunked\r\n")
+        is_chunked = not (exchange.is_http_1_0 or any(name == "content-length" for name, _ in response.headers))
+        head = self._head(exchange, response, "transfer-encoding: chunked\r\n" if is_chunked else "")
         self._transport.write(head)
         if exchange.http.method == "HEAD" or isinstance(response.body, bytes):
             return
-        await response.body(self.write if exchange.is_http_1_0 else self._write_chunk)
-        if not exchange.is_http_1_0 and not self._is_lost:
+        await response.body(self._write_chunk if is_chunked else self.write)
+        if is_chunked and not self._is_lost:
             self._transport.write(_LAST_CHUNK)
 
     async def _write_chunk(self, data: bytes) -> None:

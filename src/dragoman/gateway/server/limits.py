@@ -64,17 +64,21 @@ class BodyBytes:
     def add(self, size: int, /) -> None:
         """Count bytes before they are held; raises Busy if the bodies of all requests are too large together."""
         with self._budget.lock:
-            self.check(size)
-            if not self._is_over:  # a thread may work on for a moment after its request has ended
-                self._held += size
-                self._budget.held += size
+            # One body of the largest size always fits, and so does a file alone.
+            limit = max(self._limits.max_body_memory, self._limits.max_body)
+            if size > 0 and self._budget.held > 0 and self._budget.held + size > limit:
+                raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
+            self._count(size)
 
-    def check(self, size: int, /) -> None:
-        """Raise Busy if this many bytes more are too many."""
-        # One body of the largest size always fits, and so does a file alone.
-        limit = max(self._limits.max_body_memory, self._limits.max_body)
-        if size > 0 and self._budget.held > 0 and self._budget.held + size > limit:
-            raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
+    def keep(self, size: int, /) -> None:
+        """Count bytes that are held already."""
+        with self._budget.lock:
+            self._count(size)
+
+    def _count(self, size: int) -> None:
+        if not self._is_over:  # a thread may work on for a moment after its request has ended
+            self._held += size
+            self._budget.held += size
 
     def hold(self, size: int, /) -> None:
         """Count this many bytes instead of those before; raises Busy."""
