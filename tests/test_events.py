@@ -21,11 +21,8 @@ from dragoman.events import (
     Restarted,
     Started,
     StreamEvent,
-    arguments_text,
     fold,
     kind_of,
-    parse_arguments,
-    raw_arguments,
     to_events,
 )
 from dragoman.types import (
@@ -41,6 +38,7 @@ from dragoman.types import (
     Usage,
     assistant,
 )
+from dragoman.types.arguments import arguments_text, parse_arguments, raw_arguments
 from tests.support import values
 from tests.support.work import calls_of, memory_of
 

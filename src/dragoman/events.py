@@ -31,11 +31,7 @@ from dragoman.types import (
     ToolCall,
     Usage,
 )
-from dragoman.types.arguments import MALFORMED as MALFORMED  # noqa: PLC0414 - for its users
-from dragoman.types.arguments import arguments_text as arguments_text  # noqa: PLC0414 - for its users
-from dragoman.types.arguments import parse_arguments as parse_arguments  # noqa: PLC0414 - for its users
-from dragoman.types.arguments import parse_history_arguments as parse_history_arguments  # noqa: PLC0414 - for its users
-from dragoman.types.arguments import raw_arguments as raw_arguments  # noqa: PLC0414 - for its users
+from dragoman.types.arguments import parse_arguments, raw_arguments
 from dragoman.types.checks import wrong_value
 from dragoman.types.parts import PartKind as PartKind  # noqa: PLC0414 - for its users
 from dragoman.types.parts import kind_of as kind_of  # noqa: PLC0414 - for its users
@@ -210,7 +206,8 @@ class _OpenPart(msgspec.Struct):
     extra: Extra = {}
     logprobs: list[TokenLogprob] = []
     citations: list[Citation] = []
-    joined: int = 0  # of `pieces`: each is made of many, because a short string takes twenty times its length
+    joined: int = 0
+    """How many pieces were made of many shorter ones."""
 
 
 class _OpenCall(msgspec.Struct):
@@ -228,7 +225,9 @@ MAX_RESPONSE = 256 * 1024 * 1024
 """Characters of one response; more raise TooLarge."""
 MAX_OPEN = 1000
 """Parts that may be open at once."""
-_MAX_PIECES, _MAX_SHOWN = 512, 200
+_MAX_PIECES = 512
+"""Pieces of a text after which they are joined: a short string takes twenty times its length."""
+_MAX_SHOWN = 200
 """Characters of a call's arguments in a message or notice."""
 _SHOWN = object()
 """The key of the text that shows a call."""

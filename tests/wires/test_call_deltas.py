@@ -5,17 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import wires
-from dragoman.events import (
-    CallDelta,
-    Event,
-    Finished,
-    PartEnded,
-    PartStarted,
-    arguments_text,
-    fold,
-    to_events,
-)
+from dragoman.events import CallDelta, Event, Finished, PartEnded, PartStarted, fold, to_events
 from dragoman.types import Finish, Notice, Request, Response, Text, Tool, ToolCall, assistant
+from dragoman.types.arguments import arguments_text
 from tests.support.wires.laws import Profile, read, responses
 from tests.wires.test_laws import PROFILES
 

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, arguments_text, fold, to_events
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, fold, to_events
 from dragoman.schema.strict import WRAPPER_KEY, wrap_root
 from dragoman.schema.traverse import is_recursive
 from dragoman.targets.target import Target
 from dragoman.types import Choice, JsonObject, Notice, Request, Response, Text, Tool, ToolCall
+from dragoman.types.arguments import arguments_text
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector

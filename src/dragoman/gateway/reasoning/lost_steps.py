@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from dragoman.events import arguments_text
 from dragoman.gateway.reasoning.places import GOOGLE, SIGNATURE
 from dragoman.types import Document, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from dragoman.types.arguments import arguments_text
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import error_text
 

@@ -7,7 +7,7 @@ once; thinking of another wire waits for its first delta, because it may turn ou
 from typing import Any
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
     Document,
     Finish,
@@ -25,6 +25,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.arguments import arguments_text
 from dragoman.wires.anthropic.citations import with_citations
 from dragoman.wires.anthropic.hosted_tools import encode_hosted
 from dragoman.wires.anthropic.parts import encode_block, encode_image

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
     Document,
     Finish,
@@ -24,6 +24,7 @@ from dragoman.types import (
     Usage,
     is_object,
 )
+from dragoman.types.arguments import arguments_text
 from dragoman.wires.bedrock.hosted_tools import encode_hosted, write_citations
 from dragoman.wires.bedrock.parts import encode_block, encode_call
 from dragoman.wires.bedrock.schema import FINISH_REASONS, NAME, NO_METRICS, STOP_REASONS, write_usage

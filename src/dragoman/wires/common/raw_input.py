@@ -7,8 +7,8 @@ import re
 
 import msgspec
 
-from dragoman.events import arguments_text
 from dragoman.types import JsonObject, ToolCall
+from dragoman.types.arguments import arguments_text
 
 INPUT: JsonObject = {
     "type": "object",

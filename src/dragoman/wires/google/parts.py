@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from dragoman.events import parse_arguments
 from dragoman.media.sniff import KNOWN
 from dragoman.schema.adapt import adapt
 from dragoman.types import (
@@ -22,6 +21,7 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
+from dragoman.types.arguments import parse_arguments
 from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.types.quick import new_call, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra

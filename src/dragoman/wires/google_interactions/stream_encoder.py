@@ -6,7 +6,7 @@ In a stream each part is a step of its own, one after another: deltas do not tel
 from typing import Any
 
 from dragoman.errors import Blocked, DragomanError, ModelNotFound
-from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import (
     Finish,
     HostedCall,
@@ -24,6 +24,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.arguments import arguments_text
 from dragoman.wires.common.citations import write_annotation
 from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import Unsupported
-from dragoman.events import parse_arguments, raw_arguments
 from dragoman.media.sniff import sniff
 from dragoman.schema.adapt import adapt
 from dragoman.types import Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, ToolResult, is_object
+from dragoman.types.arguments import parse_arguments, raw_arguments
 from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.types.quick import new_call
 from dragoman.wires.common.extra import make_extra, wire_extra

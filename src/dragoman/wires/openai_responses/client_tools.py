@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.types import (
     AnyTool,
     HostedTool,
@@ -33,6 +32,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.arguments import arguments_text, parse_history_arguments
 from dragoman.types.data_urls import is_data_url
 from dragoman.wires.common.extra import CHANGED, make_extra, wire_extra
 from dragoman.wires.common.json import encode_json

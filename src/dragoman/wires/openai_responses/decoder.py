@@ -14,8 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from dragoman.errors import Malformed, ProviderError
-from dragoman.events import Assembler, check_open, parse_arguments
+from dragoman.events import Assembler, check_open
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, Usage, is_list, is_object
+from dragoman.types.arguments import parse_arguments
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.content_filters import filter_notices, prompt_results
 from dragoman.wires.common.errors import error_from_json

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.types import AnyTool, JsonObject, Message, Part, Text, Tool, ToolCall, ToolResult, is_object
+from dragoman.types.arguments import arguments_text, parse_history_arguments
 from dragoman.wires.common.extra import CHANGED, wire_extra
 from dragoman.wires.common.json import encode_json, objects
 from dragoman.wires.openai_responses.schema import COVERED

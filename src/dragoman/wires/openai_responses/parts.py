@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from dragoman.events import parse_history_arguments
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
     AnyTool,
@@ -24,6 +23,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.arguments import parse_history_arguments
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.types.quick import new_call, new_text
 from dragoman.wires.common.citations import read_annotations, write_annotation
