@@ -43,7 +43,7 @@ from dragoman.types.base import dump_model, encode_unknown
 from dragoman.types.checks import MAX_ITEMS, as_items, is_writable, name_parameter
 from dragoman.types.data_urls import check_url
 from dragoman.types.fields import WRONG, check_struct, kind_of
-from dragoman.types.json_values import encode_value, not_json
+from dragoman.types.json_values import encode_value, not_json, plain_numbers
 
 T = TypeVar("T")
 FIVE: Any = 5
@@ -240,6 +240,12 @@ def test_what_json_would_change_is_refused() -> None:
             encode_value("a", value, "JSON")
     assert encode_value("a", {"a": None, "b": [1]}, "JSON") == b'{"a":null,"b":[1]}'
     assert not_json({"a": ["b", 1.5]}) is None
+
+
+def test_whole_numbers_are_written_without_a_point() -> None:
+    value = {"a": [1.0, 1.5, -0.0, float("inf")], "b": {"c": 2.0}, "d": "1.0", "e": True, "f": None}
+    expected = {"a": [1, 1.5, 0, float("inf")], "b": {"c": 2}, "d": "1.0", "e": True, "f": None}
+    assert repr(plain_numbers(value)) == repr(expected)
 
 
 def test_a_handler_is_left_out_and_another_object_is_refused() -> None:

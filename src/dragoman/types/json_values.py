@@ -1,4 +1,4 @@
-"""JSON of the values that users pass: what an encoder would change silently, such as NaN, is refused."""
+"""JSON values: what an encoder would change silently, such as NaN, is refused; numbers as JavaScript writes them."""
 
 from math import isfinite
 from typing import Any, cast
@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import dump_model, is_object
+from dragoman.types.base import dump_model, is_list, is_object
 from dragoman.types.checks import shown
 
 
@@ -44,3 +44,16 @@ def not_json(value: object, /) -> str | None:
     if isinstance(value, list | tuple):
         return next((wrong for wrong in map(not_json, cast("list[Any]", value)) if wrong is not None), None)
     return None
+
+
+def plain_numbers(value: object, /) -> object:
+    """A JSON value as clients in JavaScript write it: 1.0 is 1.
+
+    >>> plain_numbers({"depth": [1.0, 1.5]})
+    {'depth': [1, 1.5]}
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if is_list(value):
+        return [plain_numbers(each) for each in value]
+    return {name: plain_numbers(each) for name, each in value.items()} if is_object(value) else value

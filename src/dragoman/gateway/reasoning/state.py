@@ -12,7 +12,8 @@ import msgspec
 
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.targets.target import Target
-from dragoman.types import Extra, Part, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.types import Extra, Part, Text, Thinking, ToolCall, is_object
+from dragoman.types.json_values import plain_numbers
 from dragoman.wires.common.extra import wire_extra
 
 RETURNED: dict[str, tuple[str, ...]] = {
@@ -140,19 +141,6 @@ def call_digest(call: ToolCall, /) -> str:
     """A short digest of a call. Clients write 1.0 as 1, and members in another order."""
     content = msgspec.json.encode([call.name, plain_numbers(call.arguments)], order="deterministic")
     return blake2b(content, digest_size=8).hexdigest()
-
-
-def plain_numbers(value: object, /) -> object:
-    """A JSON value as clients in JavaScript write it: 1.0 is 1.
-
-    >>> plain_numbers({"depth": [1.0, 1.5]})
-    {'depth': [1, 1.5]}
-    """
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if is_list(value):
-        return [plain_numbers(each) for each in value]
-    return {name: plain_numbers(each) for name, each in value.items()} if is_object(value) else value
 
 
 def nearby(text: str, /, *, start: int = 0) -> TextNearby:

@@ -12,9 +12,9 @@ from hashlib import blake2b
 import msgspec
 
 from dragoman.gateway.reasoning.places import STORED
-from dragoman.gateway.reasoning.state import plain_numbers
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.types import Message, Request, Text, ToolCall, ToolResult
+from dragoman.types.json_values import plain_numbers
 from dragoman.wires.common.history import system_texts
 
 _RANDOM = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}")

@@ -6,8 +6,9 @@ import hmac
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.types import JsonObject, is_list, is_object
+from dragoman.types import JsonObject
 from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.types.json_values import plain_numbers
 
 
 class Seals:
@@ -50,12 +51,4 @@ def digest(value: object, /) -> str:
     >>> digest({"a": 1, "b": [2.0]}) == digest({"b": [2], "a": 1})
     True
     """
-    return hashlib.sha256(msgspec.json.encode(_plain(value), order="sorted")).hexdigest()[:24]
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if is_list(value):
-        return [_plain(item) for item in value]
-    return {name: _plain(item) for name, item in value.items()} if is_object(value) else value
+    return hashlib.sha256(msgspec.json.encode(plain_numbers(value), order="sorted")).hexdigest()[:24]
