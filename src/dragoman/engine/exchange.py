@@ -400,7 +400,11 @@ def name_limit(error: TimedOut, call: CallContext, since: float, content: str | 
     timeouts = call.timeouts
     limits = [("total", timeouts.total, call.deadline)]
     has_head = isinstance(error, ReadTimeout) and error.has_head
-    names = [content] if content is not None else [] if has_head else ["first_event"]
+    names: list[str] = []
+    if content is not None:
+        names.append(content)
+    elif not has_head:
+        names.append("first_event")
     if isinstance(error, ConnectTimeout):
         names.append("connect")
     for name in names:

@@ -166,7 +166,7 @@ class BackgroundResponses:
                 if store.is_shared:
                     await running.writer.write(running.progress.frames, is_last=True)
                 await _save(store, running)
-                if await store.read(store_key("response", *running.key)) is not None:  # it has the input, too
+                if await store.version(store_key("response", *running.key)) is not None:  # it has the input, too
                     await store.delete(_input_key(*running.key))
             running.is_over = True
             running.notify()

@@ -55,7 +55,10 @@ class BatchStore:
         self._running = IdList(store, "running-batches", limit=MAX_ALL_RUNNING, ttl=BATCH_TTL)
 
     async def run(self, owner: str | None, query: BatchQuery, /) -> StoredBatch | BatchPage:
-        """Do what a client asks for. Of `results` it returns the batch: `results` reads them one by one."""
+        """Do what a client asks for.
+
+        For the action `results` it returns the batch; the method `results` reads its rows.
+        """
         match query.action:
             case "create":
                 return await self._create(owner, cast("NewBatch", query.new))

@@ -15,7 +15,7 @@ from dragoman.wires.common.server_endpoints import ChatPage, ChatQuery, StoredCh
 MAX_CHATS = 1000
 """Chats of one owner; a new one replaces the oldest."""
 MAX_PAGE = 16 * 1024 * 1024
-"""Bytes of a page of chats. One that has more than one chat ends before them."""
+"""Bytes of a page of chats. A page ends before it has more, unless it has only one chat."""
 _decode = msgspec.json.Decoder(StoredChat).decode
 
 

@@ -172,7 +172,8 @@ class Metrics:
 
     def request_ended(self, row: UsageRow, /, *, was_started: bool = False) -> None:
         """Count a request that has ended."""
-        self.in_flight -= was_started
+        if was_started:
+            self.in_flight -= 1
         self._waiting.append(row)
         if len(self._waiting) >= MAX_WAITING:
             self._count_waiting()
@@ -196,11 +197,8 @@ class Metrics:
         owner = tuple(self._owner(label, getattr(first, label)) for label in self._owner_labels)
         self._requests.add(len(rows), dialect, target, first.outcome, status, *owner)
         self._duration.add_all([row.duration for row in rows if row.duration is not None], dialect, target)
-        for row in rows if first.stream else ():
-            if row.time_to_first_token is not None:
-                self._first.add(row.time_to_first_token, target)
-                if row.duration is not None and row.output is not None and row.output > 1:
-                    self._per_token.add((row.duration - row.time_to_first_token) / (row.output - 1), target)
+        if first.stream:
+            self._count_first_tokens(rows, target)
         for kind, get in _TOKENS.items():
             if count := sum([get(row) or 0 for row in rows]):
                 self._tokens.add(count, target, kind, *owner)
@@ -208,6 +206,14 @@ class Metrics:
             self._cache.add(len(rows), first.cache)
         if cost := sum([row.cost or 0 for row in rows]):
             self._cost.add(cost / 1e9, target, *owner)
+
+    def _count_first_tokens(self, rows: list[UsageRow], target: str) -> None:
+        for row in rows:
+            if row.time_to_first_token is None:
+                continue
+            self._first.add(row.time_to_first_token, target)
+            if row.duration is not None and row.output is not None and row.output > 1:
+                self._per_token.add((row.duration - row.time_to_first_token) / (row.output - 1), target)
 
     def text(self, health: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0) -> bytes:
         """All metrics in Prometheus format."""

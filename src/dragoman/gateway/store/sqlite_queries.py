@@ -104,27 +104,27 @@ def select_sums(db: sqlite3.Connection, query: SumsQuery, /) -> SumsResult:
     """The sums of a query."""
     if query.grain == "minute":
         db.create_function("slot_of", 1, slot_of, deterministic=True)
-    counts, latencies = _select_buckets(db, query)
+    counts, latencies = _select_buckets(db, query, SECONDS.get(query.grain))
     if len(counts) <= MAX_BUCKETS:
         return make_result(query, counts, latencies)
     # The buckets are not complete, so the totals are not their sum.
-    return make_result(query, counts, latencies, totals=_select_buckets(db, query, is_total=True))
+    return make_result(query, counts, latencies, totals=_select_buckets(db, query, None))
 
 
 def _select_buckets(
-    db: sqlite3.Connection, query: SumsQuery, *, is_total: bool = False
+    db: sqlite3.Connection, query: SumsQuery, step: int | None
 ) -> tuple[dict[BucketName, list[int]], dict[BucketName, dict[tuple[int, int], int]]]:
-    """Counts and times, by time and group or by group alone: one more than an answer has, if there are as many."""
+    """Counts and times by group, and by steps of so many seconds: one more than an answer may have, if there are."""
     is_fine = query.grain == "minute"
     names = _ROW_COUNTS if is_fine else {name: name for name in COUNTS}
     columns = [f"COALESCE(SUM({names[name]}), 0)" for name in COUNTS]
-    found = _select(db, query, "hours", columns, "1", limit=MAX_BUCKETS + 1, is_total=is_total)
+    found = _select(db, query, step, "hours", columns, "1", limit=MAX_BUCKETS + 1)
     counts = {bucket: numbers for bucket, numbers in found if numbers[0]}
     latencies: dict[BucketName, dict[tuple[int, int], int]] = {}
     for measure in range(len(MEASURES)):
         slot, count = (f"slot_of({_ROW_TIMES[measure]})", "COUNT(*)") if is_fine else ("slot", "SUM(count)")
         where = f"{_ROW_TIMES[measure]} IS NOT NULL" if is_fine else f"measure = {measure}"
-        times = _select(db, query, "latencies", [slot, count], where, is_by_first=True, is_total=is_total)
+        times = _select(db, query, step, "latencies", [slot, count], where, is_by_first=True)
         for bucket, numbers in times:
             if bucket in counts:  # their number is limited
                 latencies.setdefault(bucket, {})[measure, numbers[0]] = numbers[1]
@@ -134,19 +134,18 @@ def _select_buckets(
 def _select(
     db: sqlite3.Connection,
     query: SumsQuery,
+    step: int | None,
     table: str,
     columns: list[str],
     condition: str,
     *,
     limit: int = -1,
     is_by_first: bool = False,
-    is_total: bool = False,
 ) -> Iterator[tuple[BucketName, list[int]]]:
     """Numbers by bucket, and by the first number if `is_by_first`; from single rows if the query is by minute."""
     is_fine = query.grain == "minute"
     moment, source = ("moment", _ROWS) if is_fine else ("hour", f"(SELECT * FROM {table} WHERE hour >= ? AND hour < ?)")  # noqa: S608
     fields = _ROW_FIELDS if is_fine else {name: f"NULLIF({name}, '')" for name in GROUPS}
-    step = None if is_total else SECONDS.get(query.grain)
     start = str(float(query.first)) if step is None else f"CAST({moment} / {step} AS INTEGER) * {step}"
     size = 1 + len(query.groups)
     first_group = 2 if step is None else 1  # by its position: SQLite does not group by a constant
