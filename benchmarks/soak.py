@@ -7,6 +7,7 @@ by all requests that it delays. There are three runs, one after the other, at th
 1. a warm-up with everything that the third one has, but for the kill;
 2. a quiet run: only healthy requests;
 3. the noisy run: one request of twenty meets a fault, eight clients read long streams slowly, and a worker is killed.
+   The eight begin their streams evenly spread, one after the other.
 
 The 99th percentile is that of healthy requests, by window of a run: the table has the median and the worst of them.
 Growth of memory is measured from the moment when each worker, also the one that replaced the killed one, has answered
@@ -47,6 +48,13 @@ WINDOWS = 10
 CLIENTS = 64
 """Requests in progress. If all are, the next one waits, and its time counts from the moment when it was due."""
 SLOW_READERS = 8
+READ_PAUSE = 0.5
+"""Seconds between two reads of a slow reader."""
+READS = 10
+"""Reads of a slow reader before it leaves, and begins another stream."""
+READER_GAP = READ_PAUSE * READS / SLOW_READERS
+"""Seconds from the start of one slow reader to that of the next. Clients that know nothing of each other do not begin
+in the same moment: eight long streams at once would be a burst that only this program makes."""
 PLAIN, HASH = new_key()
 VIEWER, VIEWER_HASH = new_key()
 FAULTS = ("refuse", "cut", "stall", "nobody")
@@ -134,6 +142,7 @@ class Run:
 
     async def _read_slowly(self, reader_number: int) -> None:
         """Long streams, of which a little is read in each second; then the client goes."""
+        await asyncio.sleep(reader_number * READER_GAP)
         for number in count():
             who = f"{self._name}slow{reader_number}-{number}"
             text = json.dumps(body_of("healthy", who, stream=True, max_tokens=50_000)).encode()
@@ -146,9 +155,9 @@ class Run:
                 continue
             try:
                 writer.write(head.encode() + text)
-                for _ in range(10):
+                for _ in range(READS):
                     await reader.read(4096)
-                    await asyncio.sleep(0.5)
+                    await asyncio.sleep(READ_PAUSE)
             except OSError:
                 pass
             finally:
