@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recorded exchan
 EMBEDDINGS, COUNTS, MODELS = (endpoint_calls(kind) for kind in ("embeddings", "count-tokens", "models"))
 CALLS = {**EMBEDDINGS, **COUNTS, **MODELS}
 REFUSED = {id: call for id, call in CALLS.items() if call.status >= 400}
-NOT_TAKEN = {"images": "images: cannot be embedded"}
+NOT_TAKEN = {"images": "images must be absent"}
 """Members of requests that a provider took and that we refuse, with a part of the reason."""
 
 

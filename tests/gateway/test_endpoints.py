@@ -87,6 +87,14 @@ def test_vectors_are_made_by_the_target() -> None:
     assert [row["index"] for row in json.loads(seen.body)["data"]] == [0, 1]
 
 
+def test_bytes_that_the_target_does_not_send_are_refused_before_the_call() -> None:
+    app = app_of('[providers.local]\nlike = "ollama"\nbase_url = "http://127.0.0.1:9"\n')
+    body = {"model": "local/any", "input": "a", "encoding_format": "base64", "output_dtype": "int8"}
+    (seen,) = talk(app, post_json("/v1/embeddings", body))
+    assert seen.status == 400
+    assert "local: output_dtype must be float, got int8" in seen.body.decode()
+
+
 def test_every_endpoint_counts_in_the_limits_of_its_deployment() -> None:
     app = app_of('[providers.small]\nlike = "demo"\ndeployment_limits = { requests_per_minute = 2 }\n')
     embed = post_json("/v1/embeddings", {"model": "small/any", "input": "hello"})

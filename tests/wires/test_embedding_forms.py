@@ -14,7 +14,7 @@ from dragoman.targets.target import Quirks, Target
 from dragoman.types import Embeddings, Usage
 from dragoman.types.data_urls import decode_base64
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import FORMS, pack, read_options
+from dragoman.wires.common.embedding_forms import FORMS, check_numbers, encode_vectors, read_options
 from dragoman.wires.common.server_endpoints import Embed
 from tests.support.batch import for_all
 
@@ -142,7 +142,7 @@ def test_no_member_is_lost_silently(name: str, member: tuple[str, str, Any]) -> 
     except (InvalidRequest, Unsupported):
         return
     if field in ANSWERED:
-        assert embed.form
+        assert embed.vector_formats
         return
     assert embed.ignored_fields == ()
     assert json.loads(after.body) != json.loads(before.body) or after.notices or not value
@@ -193,7 +193,7 @@ def test_nova_has_a_purpose_and_cuts_nothing() -> None:
     assert params["embeddingDimension"] == 8
 
 
-def test_what_a_provider_has_no_word_for_is_noticed() -> None:
+def test_what_a_provider_has_no_field_for_is_noticed() -> None:
     options = EmbeddingOptions(purpose="similarity", truncate="start", user="u", extra={"google": {"title": "Ships"}})
     http = wires.get("ollama").endpoints.encode_embeddings(["a"], options, TARGETS["ollama"])
     assert [(notice.kind, notice.what) for notice in http.notices] == [
@@ -202,7 +202,7 @@ def test_what_a_provider_has_no_word_for_is_noticed() -> None:
         ("dropped", "user"),
         ("dropped", "title"),
     ]
-    assert "ollama has no word for similarity" in http.notices[0].why
+    assert "ollama has no field for similarity" in http.notices[0].why
 
 
 def test_options_are_read_under_every_name() -> None:
@@ -229,13 +229,70 @@ def test_a_wrong_option_is_refused(field: str, value: Any, said: str) -> None:
 
 def test_vectors_of_bytes_are_packed_as_bytes() -> None:
     embed = decode("openai", {"model": "m", "input": "a", "encoding_format": "base64", "output_dtype": "int8"})
-    assert embed.form == "b"
-    assert decode_base64(pack((1.0, -2.0), "b")) == b"\x01\xfe"
-    assert decode_base64(pack((255.0,), "B")) == b"\xff"
+    assert embed.vector_formats == ("base64_int8",)
+    assert decode_base64(encode_vectors([(1.0, -2.0)], "base64_int8")[0]) == b"\x01\xfe"
+    assert decode_base64(encode_vectors([(255.0,)], "base64_uint8")[0]) == b"\xff"
     for vector in ((0.5,), (300.0,), (-200.0,)):
-        with pytest.raises(Unsupported, match="the vectors of the target are no bytes") as caught:
-            pack(vector, "b")
+        with pytest.raises(Unsupported, match="the target sent floats: output_dtype must be float, got int8") as caught:
+            encode_vectors([vector], "base64_int8")
         assert caught.value.param == "output_dtype"
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "is_refused"),
+    [
+        ("voyage", "int8", False),
+        ("perplexity", "int8", False),
+        ("ollama", "int8", True),
+        ("ollama", "ubinary", True),
+        ("bedrock", "uint8", True),
+        ("google", "float", False),
+    ],
+)
+def test_bytes_that_a_target_is_not_asked_for_are_refused_before_the_call(
+    name: str, dtype: str, *, is_refused: bool
+) -> None:
+    embed = decode("openai", {"model": "m", "input": "a", "encoding_format": "base64", "output_dtype": dtype})
+    target = TARGETS[name]
+    form = wires.get(target.wire).endpoints.embedding_form(target)
+    if not is_refused:
+        check_numbers(embed.vector_formats, embed.options, form, target)
+        return
+    with pytest.raises(Unsupported, match=f"^{name}: output_dtype must be float, got .*{dtype}.*; leave it out$"):
+        check_numbers(embed.vector_formats, embed.options, form, target)
+
+
+def test_a_target_that_takes_no_unknown_fields_is_not_asked_for_bytes() -> None:
+    options = EmbeddingOptions(extra={"openai_chat": {"output_dtype": "int8"}})
+    target = replace(TARGETS["openai"], quirks=Quirks(accepts_unknown_fields=False))
+    with pytest.raises(Unsupported, match="openai: output_dtype must be float"):
+        check_numbers(("base64_int8",), options, FORMS[None], target)
+    http = wires.get("openai_chat").endpoints.encode_embeddings(["a"], options, target)
+    assert "output_dtype" not in json.loads(http.body)
+    assert [(notice.kind, notice.what) for notice in http.notices] == [("dropped", "output_dtype")]
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [("cohere", "search_document"), ("bedrock-texts", "search_document"), ("bedrock-single", "GENERIC_INDEX")],
+)
+def test_a_purpose_that_a_provider_lacks_is_sent_as_its_default(name: str, sent: str) -> None:
+    embed = decode("google", {**CONTENT, "taskType": "SEMANTIC_SIMILARITY"})
+    target = TARGETS[name]
+    for options in (embed.options, EmbeddingOptions(purpose="similarity")):
+        http = wires.get(target.wire).endpoints.encode_embeddings(["a"], options, target)
+        body = json.loads(http.body)
+        assert sent in (body.get("singleEmbeddingParams") or body).values()
+        why = f"{target.wire}: {target.provider} has no field for similarity; sent as document"
+        assert [(each.kind, each.what, each.why) for each in http.notices] == [("changed", "purpose", why)]
+
+
+def test_a_form_of_another_wire_is_not_used() -> None:
+    target = replace(TARGETS["openai"], quirks=Quirks(embeddings="single"))
+    endpoints = wires.get("openai_chat").endpoints
+    assert endpoints.batch_size(target) == 2048
+    assert endpoints.encode_embeddings(["a"], EmbeddingOptions(), target).path.endswith("/embeddings")
+    assert endpoints.decode_embeddings(b'{"data":[{"embedding":[1.0]}]}', target).vectors == ((1.0,),)
 
 
 # Clients of Cohere ----------------------------------------------------------------------------------------------------
@@ -265,8 +322,11 @@ def test_clients_of_cohere_get_the_form_they_want(path: str, types: Any, answer:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"texts": ["a"]}, "model"),
     ({"model": "m"}, "texts"),
-    ({"model": "m", "texts": ["a"], "inputs": [{"content": []}]}, "inputs must not be beside texts"),
-    ({"model": "m", "images": ["x"]}, "images: cannot be embedded"),
+    (
+        {"model": "m", "texts": ["a"], "inputs": [{"content": []}]},
+        "inputs must be absent beside texts, got both; send one",
+    ),
+    ({"model": "m", "images": ["x"]}, "images must be absent, got 1; send texts"),
     ({"model": "m", "texts": ["a"], "embedding_types": ["int8"]}, "must be float or base64, got int8"),
     ({"model": "m", "texts": ["a"], "embedding_types": []}, "must be float or base64, got none"),
     ({"model": "m", "inputs": [{"content": [{"type": "image_url"}]}]}, r"inputs\[0\].content must be a list"),
@@ -320,7 +380,7 @@ def test_a_provider_without_chats_refuses_them(name: str) -> None:
     from dragoman import user
     from dragoman.types import Request
 
-    with pytest.raises(Unsupported, match="does not answer; it embeds and ranks texts"):
+    with pytest.raises(Unsupported, match="does not answer prompts; use it with embed or rerank"):
         wires.get("openai_chat").client.encode_request(Request(messages=(user("hi"),)), TARGETS[name])
 
 
@@ -336,5 +396,5 @@ def test_texts_of_google_must_have_the_same_options() -> None:
     predict = next(each for each in wires.get("google").server_endpoints if each.route.path.endswith("{model}:predict"))
     instances = [{"content": "a", "title": "Ships"}, {"content": "b", "task_type": "CLUSTERING"}]
     http = HttpRequest(method="POST", path=f"{CLOUD}/m:predict", body=json.dumps({"instances": instances}).encode())
-    with pytest.raises(InvalidRequest, match="instances must have the same options"):
+    with pytest.raises(InvalidRequest, match="instances must have the same options, got several; send one body"):
         predict.decode(http)

@@ -124,7 +124,8 @@ def test_what_a_wire_does_not_have_is_unsupported() -> None:
 
 @pytest.mark.parametrize("wire", wires.NAMES)
 def test_every_wire_says_what_it_has(wire: str) -> None:
-    assert wires.get(wire).endpoints.max_texts > 0
+    target = Target(provider="p", model="m", wire=wire, base_url="http://x")
+    assert wires.get(wire).endpoints.batch_size(target) > 0
 
 
 # ── what is read ────────────────────────────────────────────────────────────
@@ -440,7 +441,7 @@ def test_embeddings_are_asked_of_vertex(dimensions: int | None) -> None:
     options = {} if dimensions is None else {"outputDimensionality": dimensions}
     asked = EmbeddingOptions(dimensions=dimensions)
     old, new = vertex("text-embedding-005"), vertex("gemini-embedding-2")
-    assert (endpoints.batch_size(old), endpoints.batch_size(new)) == (endpoints.max_texts, 1)
+    assert (endpoints.batch_size(old), endpoints.batch_size(new)) == (100, 1)
     _, url, body = request_parts(endpoints.encode_embeddings(["a", "b"], asked, old))
     assert url == f"{VERTEX}/models/text-embedding-005:predict"
     assert body == {"instances": [{"content": "a"}, {"content": "b"}], **({"parameters": options} if options else {})}

@@ -236,7 +236,7 @@ def test_vectors_are_packed_where_that_is_asked_for() -> None:
     endpoint_request = decoded(
         "openai_chat", "POST", path, {"model": "m", "input": ["a", "b"], "encoding_format": "base64"}
     )
-    assert endpoint_request == Embed("m", ("a", "b"), form="f")
+    assert endpoint_request == Embed("m", ("a", "b"), vector_formats=("base64",))
     packed = encoded("openai_chat", "POST", path, endpoint_request, VECTORS)["data"][0]["embedding"]
     assert struct.unpack("<2f", decode_base64(packed)) == (0.5, -1.0)
 
@@ -560,7 +560,7 @@ NOT_EMBEDDED: list[Any] = [
 @pytest.mark.parametrize("body", NOT_EMBEDDED)
 def test_vertex_refuses_what_cannot_be_embedded(body: Any) -> None:
     path, at = f"{CLOUD}/{{model}}:predict", "/v1beta1/projects/p/locations/l/publishers/google/models/e:predict"
-    with pytest.raises(InvalidRequest, match=r"instances must be|outputDimensionality must be"):
+    with pytest.raises(InvalidRequest, match=r"instances(\[0\].content)? must be|outputDimensionality must be"):
         decoded("google", "POST", path, body, at)
 
 

@@ -124,7 +124,7 @@ class App:
                     yield route, endpoint
             for extra in wire.server_endpoints:
                 handle = partial(self._serve_endpoint, extra)
-                served = wire if extra.half is None else replace(wire, server=extra.half)
+                served = wire if extra.server is None else replace(wire, server=extra.server)
                 yield extra.route, Endpoint(served, handle, is_public=extra.is_public)
         for route in pass_through.routes():
             yield route, Endpoint(pass_through.DIALECT, self._pass_through)

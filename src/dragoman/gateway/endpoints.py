@@ -5,6 +5,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
+from dragoman import wires
 from dragoman.engine import limited
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
@@ -18,6 +19,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Notice, Ranking, Request, Usage, user
 from dragoman.wires.base import Wire
 from dragoman.wires.common.batch_values import BatchQuery
+from dragoman.wires.common.embedding_forms import check_numbers
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
     CancelResponse,
@@ -111,6 +113,8 @@ async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     if (count := len(body.texts)) > MAX_INPUTS:
         raise InvalidRequest(f"input must have at most {MAX_INPUTS} texts, got {count}; send them in several requests")
     target, options = await _choose_target(context, body.model)
+    form = wires.get(target.wire).endpoints.embedding_form(target)
+    check_numbers(body.vector_formats, body.options, form, target)
     why = "not an option of embeddings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
     plan = limited.embed(body.texts, body.options, target, context.runtime.registry.health.loads, options)

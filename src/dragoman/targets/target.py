@@ -43,7 +43,7 @@ class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     streaming: bool = True
     """Can stream its answer."""
     chats: bool = True
-    """Answers; without it, it only embeds and ranks texts."""
+    """Answers prompts. If False, it only embeds and ranks texts."""
     forced_choice: bool = True
     """Can be forced to call a tool."""
     thinking: bool = True

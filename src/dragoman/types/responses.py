@@ -269,7 +269,7 @@ class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, 
     usage: Usage = UNKNOWN_USAGE
     target: str | None = None
     notices: tuple[Notice, ...] = ()
-    """What of the request the target has no word for."""
+    """What of the request the target has no field for."""
 
     def __post_init__(self) -> None:
         # There may be a million numbers, so the usual case is tested by functions of Python itself.

@@ -37,7 +37,15 @@ from dragoman.wires.base import ServerHalf, Wire
 from dragoman.wires.bedrock.text import TextServer
 from dragoman.wires.common.event_stream import EventStreamDecoder, encode_event, encode_exception
 from dragoman.wires.common.header_counts import counts_in_headers
-from dragoman.wires.common.invoke import COUNT_PATH, METRICS, WHOLE_PATH, body_form, read_metrics, read_path
+from dragoman.wires.common.invoke import (
+    COUNT_PATH,
+    METRICS,
+    WHOLE_PATH,
+    body_form,
+    counted_form,
+    read_metrics,
+    read_path,
+)
 from dragoman.wires.common.server_endpoints import CountTokens, Embed, Rerank, ServerEndpoint
 from tests.support.wires import laws
 
@@ -523,6 +531,7 @@ def test_embeddings_as_a_server(
 @pytest.mark.parametrize(
     ("body", "match"),
     [
+        ({"inputText": "hi", "embeddingTypes": ["binary"]}, r'embeddingTypes must be \[float\], got \["binary"\]'),
         ({"texts": ["hi"], "embedding_types": ["int8"]}, r'embedding_types must be \[float\], got \["int8"\]'),
         ({"taskType": "SEGMENTED_EMBEDDING", "singleEmbeddingParams": {}}, "taskType must be SINGLE_EMBEDDING"),
         ({"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {"image": {}}}, "text.value must be a text"),
@@ -545,7 +554,6 @@ def test_embeddings_of_nova_as_a_client() -> None:
 
 CARRIED: dict[str, tuple[str, JsonObject]] = {
     "titan": ("amazon.titan-embed-text-v2:0", {"inputText": "hi", "dimensions": 2, "normalize": False}),
-    "titan types": ("amazon.titan-embed-text-v2:0", {"inputText": "hi", "embeddingTypes": ["float"]}),
     "cohere": (
         "cohere.embed-english-v3",
         {"texts": ["hi"], "input_type": "search_query", "truncate": "END", "embedding_types": ["float"]},
@@ -591,6 +599,16 @@ def test_what_a_client_says_about_embeddings_is_sent_on(name: str) -> None:
     assert len(other.notices) >= len(said - {"dimensions", "embeddingDimension"})
 
 
+def test_fields_of_titan_do_not_go_to_nova() -> None:
+    body: JsonObject = {"inputText": "hi", "normalize": False, "embeddingTypes": ["float"]}
+    embed = endpoint_of(body).decode(asked(body))
+    assert isinstance(embed, Embed)
+    nova = REGISTRY.target("bedrock/amazon.nova-2-multimodal-embeddings-v1:0")
+    http = BEDROCK.endpoints.encode_embeddings(embed.texts, embed.options, nova)
+    assert json.loads(http.body)["singleEmbeddingParams"].keys() == {"embeddingPurpose", "text"}
+    assert [(notice.kind, notice.what) for notice in http.notices] == [("dropped", "normalize")]
+
+
 def test_what_nova_has_no_place_for_is_said() -> None:
     text = {"value": "hi", "odd": 1}
     body: JsonObject = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {"text": text}, "schemaVersion": "v9"}
@@ -623,10 +641,10 @@ def test_a_ranking() -> None:
 # Token counts ---------------------------------------------------------------------------------------------------------
 
 
-def counted(inner: object) -> tuple[JsonObject, HttpRequest]:
+def counted(inner: object, model: str = "us.m%3A0") -> tuple[JsonObject, HttpRequest]:
     text = inner if isinstance(inner, str) else b64encode(json.dumps(inner).encode()).decode()
     body: JsonObject = {"input": {"invokeModel": {"body": text}}}
-    return body, HttpRequest(method="POST", path="/model/us.m%3A0/count-tokens", body=json.dumps(body).encode())
+    return body, HttpRequest(method="POST", path=f"/model/{model}/count-tokens", body=json.dumps(body).encode())
 
 
 @pytest.mark.parametrize(
@@ -647,7 +665,8 @@ def test_tokens_of_a_body_are_counted_by_its_wire(wire: Wire, inner: JsonObject)
     assert isinstance(count, CountTokens)
     assert (count.model, count.request.messages) == ("us.m:0", (user("hi"),))
     assert json.loads(found[1].encode(count, 7).body) == {"inputTokens": 7}
-    assert found[1].half.encode_error(InvalidRequest("no")).headers["x-amzn-errortype"] == "ValidationException"
+    assert found[1].server is not None
+    assert found[1].server.encode_error(InvalidRequest("no")).headers["x-amzn-errortype"] == "ValidationException"
 
 
 @pytest.mark.parametrize("inner", ["no base64!", "bm8gSlNPTg==", [], {"prompt": "hi"}])
@@ -655,3 +674,33 @@ def test_tokens_of_other_bodies_are_not_counted(inner: object) -> None:
     body, http = counted(inner)
     with pytest.raises(InvalidRequest, match="must have the member converse, or invokeModel"):
         endpoint_of(body, COUNT_PATH).decode(http)
+
+
+def test_a_request_without_a_body_of_invoke_model_has_no_form() -> None:
+    assert counted_form({"input": {"converse": {}}}) is None
+
+
+def test_a_model_may_be_named_like_the_end_of_the_path() -> None:
+    body, http = counted({"messages": TALK}, "count-tokens")
+    endpoint = next(end for end in CHAT.server_endpoints if end.route.path == COUNT_PATH)
+    assert endpoint.route.accepts is not None
+    assert endpoint.route.accepts(body)
+    assert endpoint.decode(http) == CountTokens("count-tokens", Request(messages=(user("hi"),)))
+
+
+@pytest.mark.parametrize(
+    ("inner", "excess"),
+    [
+        (b'{"messages":[' + b"{}," * 20_000 + b"{}]}", "has more than 20000 objects and lists"),
+        (b'{"messages":' + b"[" * 200 + b"]" * 200 + b"}", "is nested more than 128 levels deep"),
+    ],
+)
+def test_a_body_in_base64_has_limits_too(inner: bytes, excess: str) -> None:
+    body, http = counted(b64encode(inner).decode())
+    for wire in (CLAUDE, CHAT, BEDROCK):
+        for endpoint in (end for end in wire.server_endpoints if end.route.path == COUNT_PATH):
+            assert endpoint.route.accepts is not None
+            with pytest.raises(InvalidRequest, match=f"^input.invokeModel.body {excess}; send less"):
+                endpoint.route.accepts(body)
+    with pytest.raises(InvalidRequest, match=excess):
+        next(end for end in CHAT.server_endpoints if end.route.path == COUNT_PATH).decode(http)

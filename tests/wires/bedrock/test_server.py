@@ -460,3 +460,10 @@ def test_a_line_break_between_a_document_and_the_last_cache_point_belongs_to_the
     _, request = decode({"messages": [{"role": "user", "content": content}]})
     assert request.cache is True
     assert [part.text for part in request.messages[0].parts if isinstance(part, Text)] == texts
+
+
+def test_the_schema_of_an_answer_has_limits() -> None:
+    inner = {"schema": '{"a":' * 200 + "1" + "}" * 200}
+    config = {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": inner}}}
+    with pytest.raises(InvalidRequest, match=r"jsonSchema\.schema is nested more than 128 levels deep; send less"):
+        decode({"messages": [], "outputConfig": config})

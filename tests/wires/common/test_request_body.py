@@ -7,7 +7,13 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
+from dragoman.wires.common.request_body import (
+    check_inner_json,
+    decode_request_json,
+    invalid_field,
+    missing_field,
+    read_fields,
+)
 
 DEEP = b"[" * 100_000
 
@@ -86,3 +92,10 @@ def test_a_number_without_a_fraction_is_whole_however_it_is_written() -> None:
 def test_what_is_no_whole_number_is_refused(data: object) -> None:
     with pytest.raises(InvalidRequest):
         read_fields(Limit, data, "$")
+
+
+def test_json_inside_a_field_has_limits() -> None:
+    check_inner_json(b"[[]]" * 10, "a")
+    with pytest.raises(InvalidRequest, match=r"^a has more than 3 objects and lists; send less$") as caught:
+        check_inner_json(b"[]" * 20_001, "a", objects=3)
+    assert caught.value.param == "a"

@@ -13,15 +13,13 @@ from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.bedrock.encoder import encode_request
-from dragoman.wires.bedrock.schema import NAME
-from dragoman.wires.common.embedding_forms import FORMS, NOVA, EmbeddingForm, encode_options
+from dragoman.wires.common.embedding_forms import FORMS, NOVA, TITAN, EmbeddingForm, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.invoke import invoke_path
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 
-_TITAN = EmbeddingForm(name=NAME, takes_tokens=False, user=False, max_texts=1)
 _FORMS: Mapping[str | None, EmbeddingForm] = {"texts": FORMS["texts"], "single": NOVA}
 """By the quirk `embeddings`; other models have the form of Titan."""
 _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelRequestFields"})
@@ -42,16 +40,15 @@ class _Endpoints(Endpoints):
     def decode_tokens(self, body: bytes, /) -> int:
         return super().decode_tokens(body.replace(b'"inputTokens"', b'"input_tokens"'))
 
-    def batch_size(self, target: Target, /) -> int:
-        """Amazon's own models take one text per request."""
-        return _FORMS.get(target.quirks.embeddings, _TITAN).max_texts
+    def embedding_form(self, target: Target, /) -> EmbeddingForm:
+        return _FORMS.get(target.quirks.embeddings, TITAN)
 
     def encode_embeddings(
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
         strings, notes = require_texts(texts, target), NoticeCollector(target.wire)
         kind = target.quirks.embeddings
-        fields = encode_options(options, _FORMS.get(kind, _TITAN), target, notes)
+        fields = encode_options(options, self.embedding_form(target), target, notes)
         if kind == "texts":
             body: JsonObject = {"texts": strings, **fields}
         elif kind == "single":

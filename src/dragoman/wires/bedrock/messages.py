@@ -4,14 +4,13 @@ The API wants turns of user and assistant that alternate, start with the user, a
 blocks of a user message. A cache point after a system text travels in the `extra` of that text.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from dragoman.targets.target import Target
 from dragoman.types import (
-    SYSTEM_ROLES,
     JsonObject,
     Message,
     Opaque,
@@ -40,6 +39,13 @@ from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
+_ROLES: Mapping[Role, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "user",
+}
 SEPARATOR = "\n"
 
 
@@ -129,7 +135,7 @@ def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> li
         while parts and isinstance(parts[-1], Thinking):
             notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
             parts.pop()
-        role: Role = "system" if turn.role in SYSTEM_ROLES else "assistant" if turn.role == "assistant" else "user"
+        role = _ROLES[turn.role]
         if parts or role != "system":
             filled.append(replace(turn, role=role, parts=tuple(parts)))
     return start_with_user(merge_turns(fill_turns(filled, notes)), notes)

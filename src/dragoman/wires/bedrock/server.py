@@ -20,6 +20,7 @@ from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json
 from dragoman.wires.common.request_body import (
     check_bounds,
+    check_inner_json,
     decode_request_json,
     make_request,
     missing_field,
@@ -38,6 +39,7 @@ BOUNDS = (
 
 
 _NO_NAME = Request().schema_name
+_SCHEMA_FIELD = "outputConfig.textFormat.structure.jsonSchema.schema"
 
 
 class ConverseServer:
@@ -140,6 +142,7 @@ def _decode_format(config: JsonObject) -> tuple[JsonObject | None, str | None, J
     """The schema of the answer, its name, and the members of `outputConfig` that these do not cover."""
     match config:
         case {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": {"schema": str(text)} as inner}}}:
+            check_inner_json(text.encode("utf-8", "replace"), _SCHEMA_FIELD)
             try:
                 schema = msgspec.json.decode(text)
             except DECODE_ERRORS:

@@ -8,7 +8,7 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Embeddings, JsonObject, Ranking, Request, is_object
 from dragoman.wires.bedrock.schema import NAME, CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
 from dragoman.wires.bedrock.server import ConverseServer
-from dragoman.wires.common.embedding_forms import read_options
+from dragoman.wires.common.embedding_forms import FORMS, NOVA, TITAN, read_options
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.header_counts import count_headers
 from dragoman.wires.common.invoke import COUNT_PATH, WHOLE_PATH, body_form, counted_form, read_path
@@ -41,8 +41,8 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
 
 def _decode_titan(http: HttpRequest) -> Embed:
     body, rest = read_fields(TitanText, decode_request_json(http), "body")
-    _check_types("embeddingTypes", rest.get("embeddingTypes"))
-    return Embed(read_path(http)[0], (body.input_text,), read_options(NAME, rest, body.dimensions))
+    _check_types("embeddingTypes", rest.pop("embeddingTypes", None))
+    return Embed(read_path(http)[0], (body.input_text,), read_options(TITAN.name, rest, body.dimensions))
 
 
 def _encode_titan(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -57,7 +57,8 @@ def _encode_titan(_: Embed, embeddings: Embeddings) -> JsonObject:
 def _decode_cohere(http: HttpRequest) -> Embed:
     body, rest = read_fields(CohereTexts, decode_request_json(http), "body")
     _check_types("embedding_types", rest.pop("embedding_types", None))
-    return Embed(read_path(http)[0], tuple(body.texts), read_options("texts", rest, body.output_dimension))
+    options = read_options(FORMS["texts"].name, rest, body.output_dimension)
+    return Embed(read_path(http)[0], tuple(body.texts), options)
 
 
 def _check_types(field: str, types: object) -> None:
@@ -85,7 +86,7 @@ def _decode_nova(http: HttpRequest) -> Embed:
     text = {name: each for name, each in params.text.items() if name != "value"}
     cut = {"truncationMode": text.pop("truncationMode", None)}
     ignored = [*(f"text.{name}" for name in text), *(name for name, each in others.items() if each != _NOVA_VERSION)]
-    options = read_options(NAME, {**rest, **cut}, params.embedding_dimension)
+    options = read_options(NOVA.name, {**rest, **cut}, params.embedding_dimension)
     return Embed(read_path(http)[0], (value,), options, ignored_fields=tuple(ignored))
 
 

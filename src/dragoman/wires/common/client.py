@@ -222,7 +222,7 @@ def check_capabilities(request: Request, target: Target, /) -> None:
     """
     capabilities = target.capabilities
     if not capabilities.chats:
-        raise Unsupported("does not answer; it embeds and ranks texts")
+        raise Unsupported("does not answer prompts; use it with embed or rerank")
     if not capabilities.tools and any(isinstance(tool, Tool | Opaque) for tool in request.tools):
         raise Unsupported("does not support tools")
     if request.schema is not None and not capabilities.structured and request.schema_mode == "native":

@@ -7,7 +7,7 @@ and Jina's page has no number.
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,12 @@ from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 
 T = TypeVar("T")
+VectorFormat: TypeAlias = Literal["float", "base64", "base64_int8", "base64_uint8"]
+"""How a client wants its vectors: as lists of numbers, or as base64 of floats or bytes."""
+_CODES: Mapping[VectorFormat, str] = {"base64": "f", "base64_int8": "b", "base64_uint8": "B"}
+"""The codes in `struct` of the numbers in base64."""
+_DTYPE = "output_dtype"
+"""The field with which a client asks for bytes."""
 SIDES: Mapping[Truncation, Any] = {"none": "NONE", "start": "START", "end": "END"}
 _FLAG: Mapping[Truncation, Any] = {"none": False, "end": True}
 """A flag says that a text is cut, and means its end."""
@@ -33,7 +39,7 @@ _SEARCH: Mapping[EmbeddingPurpose, str] = {
 
 
 class EmbeddingForm(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of one form; None or no entry means that it has no word for it."""
+    """The names of one form; None or no entry means that it has no field for it."""
 
     name: str = "openai_chat"
     """The name of its fields in `EmbeddingOptions.extra`."""
@@ -132,8 +138,9 @@ GOOGLE = EmbeddingForm(
 )
 GOOGLE_CLOUD = msgspec.structs.replace(GOOGLE, truncate="autoTruncate", truncations=_FLAG)
 OLLAMA = EmbeddingForm(name="ollama", takes_tokens=False, truncate="truncate", truncations=_FLAG, user=False)
+TITAN = EmbeddingForm(name="titan", takes_tokens=False, user=False, max_texts=1)
 NOVA = EmbeddingForm(
-    name="bedrock",
+    name="nova",
     takes_tokens=False,
     dimensions="embeddingDimension",
     purpose="embeddingPurpose",
@@ -167,7 +174,7 @@ _SIZE_NAME = "output_dimension"
 def read_options(name: str, fields: JsonObject, dimensions: int | None = None, /) -> EmbeddingOptions:
     """The options in the fields of a client's request, under all the names that forms have.
 
-    A field with a value that has no word of ours stays as it is in `extra`, under the name of the form.
+    A field with a value that we have no word for stays as it is in `extra`, under the name of the form.
 
     >>> read_options("google", {"taskType": "RETRIEVAL_QUERY", "title": "Ships"}).extra
     {'google': {'title': 'Ships'}}
@@ -197,14 +204,14 @@ def _take(fields: JsonObject, names: tuple[str, ...], words: Mapping[Any, T]) ->
 def encode_options(
     options: EmbeddingOptions, form: EmbeddingForm, target: Target, notes: NoticeCollector, /
 ) -> JsonObject:
-    """The fields of a request in a form; a notice for each option that the form has no word for.
+    """The fields of a request in a form; a notice for each option that the form has no field for.
 
     >>> target = Target(provider="p", model="m", wire="ollama", base_url="http://x")
     >>> encode_options(EmbeddingOptions(truncate="none"), OLLAMA, target, NoticeCollector("ollama"))
     {'truncate': False}
     """
     body: JsonObject = {**form.fixed}
-    purpose = options.purpose or form.default_purpose
+    purpose = _purpose(options, form, target, notes)
     user_field = target.quirks.user_field if form.user else None
     said = (
         ("dimensions", options.dimensions, form.dimensions, options.dimensions),
@@ -214,33 +221,76 @@ def encode_options(
     )
     for option, value, field, word in said:
         if value is not None and (field is None or word is None):
-            notes.add("dropped", option, f"{target.provider} has no word for {value} in requests for embeddings")
+            notes.add("dropped", option, f"{target.provider} has no field for {value} in requests for embeddings")
         elif value is not None and field is not None:
             body[field] = word
-    return {**body, **_own_fields(options, form, target, notes)}
+    own = own_fields(options, form, target)
+    for field in (field for fields in options.extra.values() if fields is not own for field in fields):
+        notes.add("dropped", field, f"{target.provider} has no such field in requests for embeddings")
+    return {**body, **own}
 
 
-def _own_fields(options: EmbeddingOptions, form: EmbeddingForm, target: Target, notes: NoticeCollector) -> JsonObject:
-    own: JsonObject = {}
-    for name, fields in options.extra.items():
-        if name == form.name and target.quirks.accepts_unknown_fields:
-            own = fields
-        else:
-            for field in fields:
-                notes.add("dropped", field, f"{target.provider} has no such field in requests for embeddings")
-    return own
+def _purpose(
+    options: EmbeddingOptions, form: EmbeddingForm, target: Target, notes: NoticeCollector
+) -> EmbeddingPurpose | None:
+    """The purpose to send. A form that requires one gets its default for a purpose that it does not have."""
+    purpose, default = options.purpose, form.default_purpose
+    if purpose is None or default is None or purpose in form.purposes:
+        return purpose or default
+    notes.add("changed", "purpose", f"{target.provider} has no field for {purpose}; sent as {default}")
+    return default
 
 
-def pack(vector: tuple[float, ...], code: str, /) -> str:
-    """A vector in base64; `code` is that of its numbers in `struct`.
+def own_fields(options: EmbeddingOptions, form: EmbeddingForm, target: Target, /) -> JsonObject:
+    """The fields of a client's request that go to the target as they are.
 
-    >>> pack((1.0, -1.0), "b")
-    'Af8='
+    >>> target = Target(provider="p", model="m", wire="ollama", base_url="http://x")
+    >>> own_fields(EmbeddingOptions(extra={"ollama": {"keep_alive": 0}}), OLLAMA, target)
+    {'keep_alive': 0}
     """
+    return options.extra.get(form.name, {}) if target.quirks.accepts_unknown_fields else {}
+
+
+# Vectors --------------------------------------------------------------------------------------------------------------
+
+
+def check_numbers(
+    formats: Iterable[VectorFormat], options: EmbeddingOptions, form: EmbeddingForm, target: Target, /
+) -> None:
+    """Raise `Unsupported` if a client wants vectors of bytes, and the target is not asked for them.
+
+    >>> target = Target(provider="p", model="m", wire="ollama", base_url="http://x")
+    >>> check_numbers(["base64_int8"], EmbeddingOptions(), OLLAMA, target)
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.Unsupported: p: output_dtype must be float, got int8 or binary; leave it out
+    """
+    for format in formats:
+        code = _CODES.get(format, "f")
+        if code not in ("f", form.number) and _DTYPE not in own_fields(options, form, target):
+            raise _no_bytes(f"{target.provider}: ", code)
+
+
+def encode_vectors(vectors: Iterable[tuple[float, ...]], format: VectorFormat, /) -> list[Any]:
+    """Vectors as a client wants them.
+
+    >>> encode_vectors([(1.0, -1.0)], "base64_int8"), encode_vectors([(1.0, -1.0)], "float")
+    (['Af8='], [[1.0, -1.0]])
+    """
+    code = _CODES.get(format)
+    return [list(vector) if code is None else _pack(vector, code) for vector in vectors]
+
+
+def _pack(vector: tuple[float, ...], code: str) -> str:
     numbers: Iterable[float] = vector
     if code != "f":
         least = -128 if code == "b" else 0
         if not all(float(number).is_integer() and least <= number <= least + 255 for number in vector):
-            raise Unsupported("the vectors of the target are no bytes; leave out output_dtype", param="output_dtype")
+            raise _no_bytes("the target sent floats: ", code)
         numbers = map(int, vector)
     return encode_base64(struct.pack(f"<{len(vector)}{code}", *numbers))
+
+
+def _no_bytes(start: str, code: str) -> Unsupported:
+    got = "int8 or binary" if code == "b" else "uint8 or ubinary"
+    return Unsupported(f"{start}{_DTYPE} must be float, got {got}; leave it out", param=_DTYPE)

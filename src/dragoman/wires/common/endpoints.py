@@ -26,7 +26,7 @@ from dragoman.types import (
 )
 from dragoman.types.data_urls import decode_base64
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import FORMS, encode_options
+from dragoman.wires.common.embedding_forms import FORMS, EmbeddingForm, encode_options
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import decode_json, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -45,12 +45,13 @@ class Endpoints:
     '/api/tags'
     """
 
-    max_texts: int = 2048
-    """How many texts one request may contain."""
+    def embedding_form(self, _target: Target, /) -> EmbeddingForm:
+        """The form of a target's requests for embeddings."""
+        return FORMS[None]
 
-    def batch_size(self, _target: Target, /) -> int:
+    def batch_size(self, target: Target, /) -> int:
         """How many texts one request to a target may contain."""
-        return self.max_texts
+        return self.embedding_form(target).max_texts
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         """The request for the list of models."""
@@ -117,8 +118,7 @@ class Endpoints:
     def decode_embeddings(self, body: bytes, target: Target | None = None, /) -> Embeddings:
         """The vectors of a response, in the order of the texts."""
         data = decode_json(_ANY, body)
-        form = FORMS.get(target.quirks.embeddings if target is not None else None, FORMS[None])
-        vectors = _vectors(data, form.number)
+        vectors = _vectors(data, "f" if target is None else self.embedding_form(target).number)
         if not vectors:
             raise Malformed("the response has no embeddings")
         return Embeddings(vectors=vectors, usage=_usage(data))
@@ -141,15 +141,15 @@ class OpenAIEndpoints(Endpoints):
         _, separator, query = hosting.path.partition("?")
         return get_request(target, f"/models{separator}{query}")
 
-    def batch_size(self, target: Target, /) -> int:
-        """How many texts the form of the target takes."""
-        return FORMS[target.quirks.embeddings].max_texts
+    def embedding_form(self, target: Target, /) -> EmbeddingForm:
+        """The form that the target's quirk names; OpenAI's own if it names one of another wire."""
+        return FORMS.get(target.quirks.embeddings, FORMS[None])
 
     def encode_embeddings(
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
         """POST /embeddings, or the path of the target's own form."""
-        form, notes = FORMS[target.quirks.embeddings], NoticeCollector(target.wire)
+        form, notes = self.embedding_form(target), NoticeCollector(target.wire)
         body: JsonObject = {
             "model": target.model,
             form.texts: [*texts] if form.takes_tokens else require_texts(texts, target),

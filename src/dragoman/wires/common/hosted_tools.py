@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias, TypeVar
 
-import msgspec
-
 from dragoman.errors import Unsupported
 from dragoman.targets.target import Target
 from dragoman.types import (
@@ -25,6 +23,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.arguments import parse_arguments
 from dragoman.types.hosted_tools import kind_of_tool
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NoticeCollector
@@ -179,13 +178,10 @@ def arguments_of(value: object, /) -> JsonObject:
     """
     if is_object(value):
         return value
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str):
         return {}
-    try:
-        parsed = msgspec.json.decode(value)
-    except msgspec.MsgspecError:
-        return {"input": value}
-    return parsed if is_object(parsed) else {"input": value}
+    parsed = parse_arguments(value)
+    return {"input": value} if parsed is None else parsed
 
 
 def query_of(call: HostedCall, /) -> str:

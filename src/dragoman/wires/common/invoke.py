@@ -24,7 +24,7 @@ from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder,
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.header_counts import count_headers, join_counts, split_counts
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json, objects, whole_number
-from dragoman.wires.common.request_body import decode_request_json
+from dragoman.wires.common.request_body import check_inner_json, decode_request_json
 from dragoman.wires.common.server_endpoints import CountTokens, Route, ServerEndpoint, json_response
 
 METRICS = "amazon-bedrock-invocationMetrics"
@@ -169,7 +169,7 @@ def count_endpoint(half: InvokeServer, form: Form, /) -> ServerEndpoint:
     """The endpoint that counts the tokens of a body of InvokeModel."""
 
     def decode(http: HttpRequest) -> CountTokens:
-        path = http.path.partition("?")[0].replace("/count-tokens", "/invoke")
+        path = http.path.partition("?")[0].removesuffix("/count-tokens") + "/invoke"
         inner = counted_body(decode_request_json(http)) or b""
         return CountTokens(*half.decode_request(msgspec.structs.replace(http, path=path, body=inner)))
 
@@ -177,7 +177,7 @@ def count_endpoint(half: InvokeServer, form: Form, /) -> ServerEndpoint:
         return counted_form(body) == form
 
     route = Route(method="POST", path=COUNT_PATH, accepts=accepts)
-    return ServerEndpoint(route, decode, lambda _, count: json_response({"inputTokens": count}), half=half)
+    return ServerEndpoint(route, decode, lambda _, count: json_response({"inputTokens": count}), server=half)
 
 
 def counted_form(body: JsonObject, /) -> Form | None:
@@ -198,9 +198,11 @@ def counted_body(body: JsonObject, /) -> bytes | None:
     match body:
         case {"input": {"invokeModel": {"body": str(text)}}}:
             try:
-                return decode_base64(text)
+                data = decode_base64(text)
             except InvalidRequest:
                 return None
+            check_inner_json(data, "input.invokeModel.body")
+            return data
         case _:
             return None
 

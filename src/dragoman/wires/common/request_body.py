@@ -11,12 +11,16 @@ import msgspec
 from dragoman.errors import InvalidRequest, explain_validation
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, is_object
+from dragoman.types.json_size import find_excess
 from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T", bound=msgspec.Struct)
 Bound: TypeAlias = tuple[str, str, float, float]
 """The name of an option, the dialect's name for it, the minimum and the maximum."""
 
+MAX_INNER_DEPTH = 128
+MAX_INNER_OBJECTS = 20_000
+"""Of JSON that a field holds as text or in base64; a body may have as much by default."""
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -90,7 +94,20 @@ def name_field(where: str, why: str, /) -> str:
     >>> name_field("top_p", "must be float, got str")
     'top_p must be float, got str'
     """
-    return f"{where} {why}" if why.startswith(("must ", "is ")) else f"{where}: {why}"
+    return f"{where} {why}" if why.startswith(("must ", "is ", "has ")) else f"{where}: {why}"
+
+
+def check_inner_json(data: bytes, where: str, /, *, objects: int = MAX_INNER_OBJECTS) -> None:
+    """Raise `InvalidRequest` if JSON inside a field has too much of something: the limits of the body do not see it.
+
+    >>> check_inner_json(b"[" * 999, "schema")
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: schema is nested more than 128 levels deep; send less
+    """
+    excess = find_excess(data, depth=MAX_INNER_DEPTH, objects=objects)
+    if excess is not None:
+        raise invalid_field(where, f"{excess}; send less")
 
 
 def missing_field(where: str, /) -> InvalidRequest:

@@ -6,7 +6,7 @@ gateway computes the result, whose type the docstring of the endpoint request na
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -24,7 +24,11 @@ from dragoman.types import (
 )
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.batch_values import BatchPage, BatchQuery, BatchRowResult, StoredBatch
+from dragoman.wires.common.embedding_forms import VectorFormat
 from dragoman.wires.common.json import encode_json
+
+if TYPE_CHECKING:
+    from dragoman.wires.base import ServerHalf
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +67,8 @@ class Embed(msgspec.Struct, frozen=True):
     model: str
     texts: tuple[str | tuple[int, ...], ...]
     options: EmbeddingOptions = EmbeddingOptions()
-    form: Any = None
-    """What `encode` needs to know: in which form the client wants the vectors, if not as lists of numbers."""
+    vector_formats: tuple[VectorFormat, ...] = ()
+    """How the client wants the vectors; lists of numbers if there are none."""
     ignored_fields: tuple[str, ...] = ()
     """Fields of the request that are not passed on."""
 
@@ -273,7 +277,7 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
     """Whether it needs no API key."""
     is_json: bool = True
     """Whether the body is JSON; otherwise it is a form with a file."""
-    half: Any = None
+    server: "ServerHalf | None" = None
     """The server half that checks its requests and encodes its errors; None is that of its wire."""
 
 

@@ -26,7 +26,7 @@ class ThinkTagSplitter:
     the text is thinking if it ends and does not stand in code: an answer may explain the tags.
 
     If the thinking `may_be_open`, a `</think>` without `<think>` before it ends the thinking, too. With the tag
-    `reasoning`, all blocks are one thinking, with its white space.
+    `reasoning`, all blocks are one thinking part, with its white space.
 
     >>> splitter = ThinkTagSplitter()
     >>> splitter.feed("<thi") + splitter.feed("nk>Hm.</think>\\n\\nYes") + splitter.end()

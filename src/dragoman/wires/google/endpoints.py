@@ -11,7 +11,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, ModelInfo, Request
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import GOOGLE, GOOGLE_CLOUD, encode_options
+from dragoman.wires.common.embedding_forms import GOOGLE, GOOGLE_CLOUD, EmbeddingForm, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.notices import NoticeCollector
@@ -28,12 +28,13 @@ _INSTANCE_FIELDS = {"taskType": "task_type", "title": "title"}
 class _Endpoints(Endpoints):
     counts_tokens = True
 
-    max_texts = 100
+    def embedding_form(self, target: Target, /) -> EmbeddingForm:
+        return GOOGLE if cloud_of(target) is None else GOOGLE_CLOUD
 
     def batch_size(self, target: Target, /) -> int:
         """Gemini's models for embeddings take one text per request on Vertex AI."""
         is_single = cloud_of(target) is not None and (_is_embed_content(target) or "gemini" in target.model)
-        return 1 if is_single else self.max_texts
+        return 1 if is_single else super().batch_size(target)
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         http = get_request(target, "/models?pageSize=1000")

@@ -174,7 +174,7 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
         del fields["thought"]
     if not fields or (len(fields) == 1 and "thought" in fields):
         return None
-    for kind in _DECODERS:
+    for kind in _DECODERS:  # a loop: a generator costs more, and long histories have thousands of parts
         if kind in fields:
             break
     else:

@@ -7,6 +7,7 @@ import msgspec
 from dragoman.errors import Unsupported
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, is_list, is_object
+from dragoman.types.checks import shown
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.embedding_forms import read_options
 from dragoman.wires.common.json import encode_json, without_none
@@ -158,6 +159,12 @@ def _options_of(parameters: object) -> JsonObject:
     return camel(parameters) if is_object(parameters) else {}
 
 
+def _instance_text(text: object, index: int) -> str:
+    if not isinstance(text, str):
+        raise invalid_field(f"instances[{index}].content", f"must be a text, got {shown(text)}; send one text in each")
+    return text
+
+
 def _predict_endpoint(path: str) -> ServerEndpoint:
     """Embeddings as the cloud serves them: one text per instance."""
     route = Route(method="POST", path=f"{path}/{{model}}:predict")
@@ -166,13 +173,13 @@ def _predict_endpoint(path: str) -> ServerEndpoint:
         body = decode_request_json(http)
         instances, parameters = (body.get("instances"), body.get("parameters")) if is_object(body) else (None, None)
         items = [item if is_object(item) else {} for item in instances] if is_list(instances) else []
-        texts = [item.get("content") for item in items]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise invalid_field("instances", "must be a list of objects with the text in content")
+        if not items:
+            raise invalid_field("instances", f"must be a list of objects, got {shown(instances)}; send one per text")
+        texts = [_instance_text(item.get("content"), index) for index, item in enumerate(items)]
         own = [_decode_options({**camel(item), **_options_of(parameters)}) for item in items]
         if any(each != own[0] for each in own):
-            raise invalid_field("instances", "must have the same options; send one body for each of them")
-        return Embed(_cloud_model(route, http), tuple(map(str, texts)), own[0])
+            raise invalid_field("instances", "must have the same options, got several; send one body for each of them")
+        return Embed(_cloud_model(route, http), tuple(texts), own[0])
 
     def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
         # The count is that of all texts together; the cloud has one for each.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import OLLAMA, encode_options
+from dragoman.wires.common.embedding_forms import OLLAMA, EmbeddingForm, encode_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.notices import NoticeCollector
@@ -15,6 +15,9 @@ from dragoman.wires.ollama.schema import NAME
 class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
         return get_request(target, "/api/tags")
+
+    def embedding_form(self, _target: Target, /) -> EmbeddingForm:
+        return OLLAMA
 
     def encode_embeddings(
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /

@@ -21,7 +21,7 @@ CUSTOM = "custom"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
 MESSAGE_CITATIONS = ("annotations", "context")
-"""The same as members of a message."""
+"""Fields of a message that have citations."""
 PROMPT_FILTERS, FILTERS = "prompt_filter_results", "content_filter_results"
 """Results of content filters: of the prompt, in the body; of the answer, in a choice."""
 TEXT_PLACEHOLDER = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"

@@ -1,8 +1,10 @@
 """Embeddings and rankings for clients of Cohere, and for those who imitate its rankings: Jina, Voyage, vLLM."""
 
+from collections.abc import Mapping
+
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Embeddings, JsonObject, Ranking, is_list, is_object
-from dragoman.wires.common.embedding_forms import FORMS, pack, read_options
+from dragoman.wires.common.embedding_forms import FORMS, VectorFormat, encode_vectors, read_options
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
@@ -15,7 +17,8 @@ from dragoman.wires.common.server_endpoints import (
 )
 from dragoman.wires.openai_chat.schema import RerankRequest, TextsRequest
 
-_TYPES = {"float", "base64"}
+_FORMATS: Mapping[str, VectorFormat] = {"float": "float", "base64": "base64"}
+"""The `embedding_types` that we can make of any vectors."""
 
 
 # Embeddings -----------------------------------------------------------------------------------------------------------
@@ -26,21 +29,21 @@ def _decode_embed(http: HttpRequest) -> Embed:
     if not body.model:
         raise missing_field("model")
     if body.images:
-        raise invalid_field("images", "cannot be embedded; send texts")
+        raise invalid_field("images", f"must be absent, got {len(body.images)}; send texts")
     if body.texts and body.inputs:
-        raise invalid_field("inputs", "must not be beside texts; send one of them")
+        raise invalid_field("inputs", "must be absent beside texts, got both; send one of them")
     texts = body.texts or [_input_text(each, index) for index, each in enumerate(body.inputs or [])]
     if not texts:
         raise missing_field("texts")
     types = body.embedding_types
-    if types is not None and not (types and _TYPES.issuperset(types)):
+    if types is not None and not (types and _FORMATS.keys() >= {*types}):
         raise invalid_field("embedding_types", f"must be float or base64, got {', '.join(types) or 'none'}")
     is_old = types is None and http.path.startswith("/v1/")
     return Embed(
         body.model,
         tuple(texts),
         read_options(FORMS["texts"].name, rest, body.output_dimension),
-        () if is_old else tuple(types or ["float"]),
+        () if is_old else tuple(_FORMATS[each] for each in types or ("float",)),
     )
 
 
@@ -54,17 +57,13 @@ def _input_text(item: JsonObject, index: int) -> str:
 
 
 def _encode_embeddings(request: Embed, embeddings: Embeddings) -> JsonObject:
-    forms: JsonObject = {
-        "float": [list(vector) for vector in embeddings.vectors],
-        "base64": [pack(vector, "f") for vector in embeddings.vectors] if "base64" in request.form else [],
-    }
-    is_by_type = bool(request.form)
+    by_type = {format: encode_vectors(embeddings.vectors, format) for format in request.vector_formats}
     return {
         "id": "",
-        "embeddings": {name: forms[name] for name in request.form} if is_by_type else forms["float"],
+        "embeddings": by_type or encode_vectors(embeddings.vectors, "float"),
         "texts": list(request.texts),
         "meta": {"api_version": {"version": "2"}, "billed_units": {"input_tokens": embeddings.usage.input or 0}},
-        "response_type": "embeddings_by_type" if is_by_type else "embeddings_floats",
+        "response_type": "embeddings_by_type" if by_type else "embeddings_floats",
     }
 
 

@@ -1,8 +1,10 @@
 """Models, embeddings and files for clients of OpenAI."""
 
+from collections.abc import Mapping
+
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo
-from dragoman.wires.common.embedding_forms import pack, read_options
+from dragoman.wires.common.embedding_forms import VectorFormat, encode_vectors, read_options
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
@@ -31,12 +33,19 @@ def _decode_embed(http: HttpRequest) -> Embed:
     model = body.model or deployment(http)
     if not model:
         raise missing_field("model")
-    form = _NUMBERS.get(str(rest.get("output_dtype")), "f") if body.encoding_format == "base64" else None
-    return Embed(model, decode_texts(body.input, "input"), read_options(NAME, rest, body.dimensions), form)
+    formats: tuple[VectorFormat, ...] = ()
+    if body.encoding_format == "base64":
+        formats = (_PACKED.get(str(rest.get("output_dtype")), "base64"),)
+    return Embed(model, decode_texts(body.input, "input"), read_options(NAME, rest, body.dimensions), formats)
 
 
-_NUMBERS = {"int8": "b", "binary": "b", "uint8": "B", "ubinary": "B"}
-"""The code in `struct` of the numbers that a client wants as its `output_dtype`; the others are floats."""
+_PACKED: Mapping[str, VectorFormat] = {
+    "int8": "base64_int8",
+    "binary": "base64_int8",
+    "uint8": "base64_uint8",
+    "ubinary": "base64_uint8",
+}
+"""What base64 has for each `output_dtype`; floats for the others."""
 
 
 def decode_texts(value: str | list[str | int | list[int]], field: str) -> tuple[str | tuple[int, ...], ...]:
@@ -52,7 +61,8 @@ def decode_texts(value: str | list[str | int | list[int]], field: str) -> tuple[
 
 def _encode_embeddings(request: Embed, embeddings: Embeddings) -> JsonObject:
     tokens = embeddings.usage.input or 0
-    vectors = [list(vector) if request.form is None else pack(vector, request.form) for vector in embeddings.vectors]
+    format: VectorFormat = request.vector_formats[0] if request.vector_formats else "float"
+    vectors = encode_vectors(embeddings.vectors, format)
     return {
         "object": "list",
         "data": [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)],
