@@ -90,16 +90,16 @@ def test_a_summary_comes_back_as_text_of_the_user() -> None:
 def test_a_compaction_of_the_provider_is_not_read() -> None:
     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
     assert decode([item, ASK]).messages[0].parts[0] == Opaque(wire="openai_responses", data=item)
-    assert read_compaction({"type": "reasoning", "encrypted_content": PREFIX}) is None
+    assert read_compaction({"type": "reasoning", "encrypted_content": PREFIX}, "input[0]") is None
 
 
 NOT_OURS = (b"\xff", b"{}", b'{"summary":"\xff"}', b'{"summary":"a","user":[7]}')
-DEEP = b'{"summary":"a","user":[{"a":' + b"[" * 9000 + b"]" * 9000 + b"}]}"
 UNREADABLE = [
     "dragoman-summary-",
     "dragoman-summary-9.aGk=",
     f"{PREFIX}!",
-    *(PREFIX + encode_base64(data) for data in (*NOT_OURS, DEEP)),
+    *(PREFIX + encode_base64(data) for data in NOT_OURS),
+    CompactedConversation("a", [{"type": "function_call_output", "call_id": "c", "output": "x"}]).content(),
 ]
 
 
@@ -148,3 +148,48 @@ def test_an_answer_without_usage_has_zeros() -> None:
     answer = Response(message=assistant("Of tides."), finish=Finish(reason="stop"))
     body = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer)).body)
     assert body["usage"]["total_tokens"] == 0
+
+
+def test_an_item_does_not_hold_another_one() -> None:
+    content = CompactedConversation("Of tides.").content()
+    for _ in range(3):
+        content = CompactedConversation("a", [{"type": "compaction", "encrypted_content": content}]).content()
+    with pytest.raises(InvalidRequest, match=r"input\[0\] is not as this gateway wrote it"):
+        decode([{"type": "compaction", "encrypted_content": content}])
+
+
+@pytest.mark.parametrize(
+    ("data", "excess"),
+    [
+        (b'{"summary":"a","user":[' + b"{}," * 60_000 + b"{}]}", "has more than 60000 objects and lists"),
+        (b'{"summary":"a","user":[{"a":' + b"[" * 9000 + b"]" * 9000 + b"}]}", "is nested more than 128 levels deep"),
+    ],
+)
+def test_an_item_has_limits(data: bytes, excess: str) -> None:
+    item = {"type": "compaction", "encrypted_content": PREFIX + encode_base64(data)}
+    with pytest.raises(InvalidRequest, match=rf"^input\[1\] {excess}; send less"):
+        decode([ASK, item])
+
+
+def test_the_items_of_a_request_have_a_limit_together() -> None:
+    said = {"role": "user", "content": "a", "odd": [1] * 99_000}
+    item = {"type": "compaction", "encrypted_content": CompactedConversation("a", [said]).content()}
+    assert len(decode([item, item]).messages) == 2
+    with pytest.raises(InvalidRequest, match=r"^input\[2\] has more than 200000 values, with those before it; send"):
+        decode([item, item, item])
+
+
+def test_a_text_of_the_user_that_looks_like_a_summary_is_kept() -> None:
+    said = f"{INTRODUCTION} is how each of my letters begins."
+    request = compact({"model": "m", "input": [{"role": "user", "content": said}, SAY]})
+    answer = Response(id="resp_1", message=assistant("Of letters."), finish=Finish(reason="stop"))
+    (item,) = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer), request).body)["output"]
+    assert decode([item]).messages[0].text.startswith(said)
+
+
+def test_a_content_part_with_the_type_of_an_item_stays_in_its_message() -> None:
+    part = {"type": "odd_call", "id": "x"}
+    request = compact({"model": "m", "input": [{"role": "user", "content": [part]}]})
+    answer = Response(id="resp_1", message=assistant("Of tides."), finish=Finish(reason="stop"))
+    (item,) = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer), request).body)["output"]
+    assert decode([item]).messages[0].parts[0] == Opaque(wire="openai_responses", data=part)

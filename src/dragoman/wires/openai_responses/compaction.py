@@ -32,7 +32,7 @@ from dragoman.types import (
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import Route
-from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, ITEM, CompactedConversation, read_compaction
+from dragoman.wires.openai_responses.compaction_item import ITEM, CompactedConversation, is_summary, read_compaction
 from dragoman.wires.openai_responses.messages import encode_user_items
 from dragoman.wires.openai_responses.schema import NAME, make_item_id, write_usage
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
@@ -111,7 +111,10 @@ class CompactServer(OpenAIResponsesServer):
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         turns = () if request is None else request.messages
-        said = encode_user_items(_without_summaries(turn) for turn in turns if turn.role == "user")
+        said = [
+            _as_message(item)
+            for item in encode_user_items(_without_summaries(turn) for turn in turns if turn.role == "user")
+        ]
         items = encode_output(response.message.parts, response.id)
         return HttpResponse(
             body=encode_json(
@@ -128,13 +131,17 @@ class CompactServer(OpenAIResponsesServer):
 
 def _without_summaries(turn: Message) -> Message:
     """The new summary has those of earlier compactions."""
-    parts = (part for part in turn.parts if not isinstance(part, Text) or not part.text.startswith(INTRODUCTION))
-    return replace(turn, parts=tuple(parts))
+    return replace(turn, parts=tuple(part for part in turn.parts if not is_summary(part)))
+
+
+def _as_message(item: JsonObject) -> JsonObject:
+    """A message; a content part that has the type of an item stays in one."""
+    return item if item["type"] == "message" else {"type": "message", "role": "user", "content": [item]}
 
 
 def _with_user(item: JsonObject, said: list[JsonObject]) -> JsonObject:
     """An item of ours with the messages of the user; the item of a provider has them itself."""
-    if (compaction := read_compaction(item)) is None:
+    if (compaction := read_compaction(item, ITEM)) is None:
         return item
     return {**item, "encrypted_content": replace(compaction, user=said).content()}
 

@@ -30,6 +30,7 @@ from dragoman.types import (
     Verbosity,
     is_object,
 )
+from dragoman.types.json_size import count_values
 from dragoman.types.quick import new_message, new_result, new_text
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
@@ -58,7 +59,12 @@ from dragoman.wires.openai_responses.client_tools import (
     loaded_tools,
     tools_message,
 )
-from dragoman.wires.openai_responses.compaction_item import is_own, read_compaction
+from dragoman.wires.openai_responses.compaction_item import (
+    MAX_VALUES,
+    CompactedConversation,
+    is_own,
+    read_compaction,
+)
 from dragoman.wires.openai_responses.found_tools import with_found_tools
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item, encode_hosted_call
 from dragoman.wires.openai_responses.parts import (
@@ -190,6 +196,9 @@ class OpenAIResponsesServer:
         return ResponsesStreamEncoder(wire_extra(request.extra, ECHO), OfferedTools(request.tools, request.messages))
 
 
+_NOT_AS_WRITTEN = "is not as this gateway wrote it; compact the conversation again"
+
+
 def _is_continued(request: Request) -> bool:
     """Whether the server knows earlier messages, so that the request may have none."""
     return not wire_extra(request.extra, NAME).keys().isdisjoint(("conversation", "previous_response_id", "prompt"))
@@ -203,6 +212,7 @@ class _Conversation:
         self._turns: list[tuple[Role, list[Part], JsonObject]] = []
         self._is_stateful = is_stateful
         self._names: dict[str, str] = {}
+        self._compacted_values = 0
 
     def messages(self) -> tuple[Message, ...]:
         return tuple(
@@ -234,16 +244,24 @@ class _Conversation:
             self._append("assistant", decode_reasoning(item))
         elif kind == "image_generation_call":
             self._append("assistant", decode_image_call(item))
-        elif (compaction := read_compaction(item)) is not None:
-            for said in compaction.user:
-                self._item(said, where)
-            self._append("user", new_text(text=compaction.text))
+        elif (compaction := read_compaction(item, where)) is not None:
+            self._compaction(compaction, where)
         elif is_own(item):
-            raise invalid_field(where, "is not as this gateway wrote it; compact the conversation again")
+            raise invalid_field(where, _NOT_AS_WRITTEN)
         elif (hosted := decode_hosted_item(item)) is not None:
             self._append("assistant", *hosted)
         else:
             self._append("assistant", decode_other_item(item))
+
+    def _compaction(self, compaction: CompactedConversation, where: str) -> None:
+        self._compacted_values += count_values(compaction.user, MAX_VALUES + 1)
+        if self._compacted_values > MAX_VALUES:
+            raise invalid_field(where, f"has more than {MAX_VALUES} values, with those before it; send fewer")
+        for said in compaction.user:
+            if item_kind(said) != "message":
+                raise invalid_field(where, _NOT_AS_WRITTEN)
+            self._message(said, where)
+        self._append("user", compaction.text)
 
     def _add_call(self, call: ToolCall) -> None:
         self._names[call.id] = call.name
