@@ -159,10 +159,7 @@ class Catalog:
 
 def without_stored_prompts(request: Request, targets: tuple[Target, ...], /) -> tuple[Target, ...]:
     """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
-    for target in targets:
-        if target.quirks.caching == "contents" and has_points(request):
-            break
-    else:
+    if not any(target.quirks.caching == "contents" for target in targets) or not has_points(request):
         return targets
     return tuple(
         replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target
