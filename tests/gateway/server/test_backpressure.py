@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.server.listener import bind
 from dragoman.gateway.server.worker import listen
 from dragoman.testing import FaultyServer, RawResponse
 from tests.gateway.server.test_bodies import MEGABYTE, memory
@@ -64,9 +65,14 @@ def test_a_client_that_reads_slowly_gets_everything(gateway: Gateway) -> None:
         assert size > 100 * MEGABYTE
 
 
-def test_the_kernel_takes_little_of_a_stream_before_it_sends_it() -> None:
+@pytest.mark.parametrize("is_inherited", [False, True])
+def test_the_kernel_takes_little_of_a_stream_before_it_sends_it(is_inherited: bool) -> None:  # noqa: FBT001
     """Before, it took 2.5 MB at once for each client that reads nothing, and others waited for their translation."""
-    with listen(GatewaySettings(port=0), is_first=False) as listener, socket.socket() as client:
+    given = bind(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)) if is_inherited else None
+    with listen(GatewaySettings(port=0), given, is_first=False) as listener, socket.socket() as client:
+        if is_inherited:
+            assert listener is given
+            listener.listen()  # as the server does
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
         client.connect(listener.getsockname())
         listener.setblocking(True)  # noqa: FBT003 - the API of sockets

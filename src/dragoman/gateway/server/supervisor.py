@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from dragoman.errors import SetupError
+from dragoman.gateway.server.listener import bind_beside
 
 DRAIN, STOP, RELOAD = b"d", b"s", b"r"
 """Commands of the parent."""
@@ -119,7 +120,7 @@ class _Supervisor:
         `listener` is that of the worker that it replaces.
         """
         if listener is None:
-            listener = self._new_listener()
+            listener = bind_beside(self._listeners.values())
         ours, theirs = socket.socketpair()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -135,16 +136,6 @@ class _Supervisor:
         if self._is_stopping:
             self._send(child, STOP)
         return self._read_report(child, ours) if is_first or must_report else self._settings
-
-    def _new_listener(self) -> socket.socket | None:
-        """A socket at the address of the others; None if there is none yet. It listens when a worker is ready."""
-        for other in self._listeners.values():
-            listener = socket.socket(other.family, other.type)
-            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-                listener.setsockopt(socket.SOL_SOCKET, option, 1)
-            listener.bind(other.getsockname())
-            return listener
-        return None
 
     def _become_worker(
         self, ours: socket.socket, theirs: socket.socket, listener: socket.socket | None, *, is_first: bool

@@ -20,6 +20,7 @@ from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
 from dragoman.gateway.server.checks import address, check_auth, check_store, is_loopback, override, warn_if_not_shared
 from dragoman.gateway.server.http_server import HttpServer, tls_context
+from dragoman.gateway.server.listener import bind
 from dragoman.gateway.server.supervisor import DRAIN, LAST_WORDS, RELOAD, STOP, Inheritance, WorkerSettings, report
 
 CONFIG_CHECK_INTERVAL = 1.0
@@ -146,8 +147,7 @@ def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, 
     try:
         family, kind, *_, place = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
         if inherited is not None and inherited.fileno() >= 0 and _is_at(inherited, place):
-            inherited.setblocking(False)  # noqa: FBT003 - the API of sockets
-            return inherited
+            return _set_up(inherited)
         is_shared = hasattr(socket, "SO_REUSEPORT")
         if gateway.workers > 1 and not is_shared:
             raise SetupError(f"workers must be 1 on this system, which cannot share a port, got {gateway.workers}")
@@ -156,18 +156,18 @@ def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, 
                 test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 test.bind(place)
                 test.listen()
-        listener = socket.socket(family, kind)
-        if os.name == "posix":  # on Windows, the option would allow a second listener
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if is_shared:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # its connections inherit it
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, WRITTEN_AHEAD)
-        listener.bind(place)
+        listener = _set_up(bind(family, kind, place))
         listener.listen()
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SetupError(f"cannot listen at {address(gateway)}: {reason}") from error
+    return listener
+
+
+def _set_up(listener: socket.socket) -> socket.socket:
+    """What a listener needs wherever it comes from; its connections inherit the limit."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, WRITTEN_AHEAD)
     listener.setblocking(False)  # noqa: FBT003 - the API of sockets
     return listener
 
