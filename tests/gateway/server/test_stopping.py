@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -51,6 +52,38 @@ def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
             upstream.may_go.set()
             assert [answer.result()[0] for answer in answers] == [200] * 8
         assert gateway.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_new_connections_are_refused_while_several_workers_finish(tmp_path: Path) -> None:
+    with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url()), workers=2) as gateway:
+        with ThreadPoolExecutor(16) as pool:
+            gateway.wait_until(lambda: listeners_of(gateway) == 2)
+            answers = [pool.submit(gateway.post, "/v1/chat/completions", chat("up/m")) for _ in range(16)]
+            for _ in answers:
+                assert upstream.request_received.acquire(timeout=PATIENCE)
+            gateway.process.send_signal(signal.SIGTERM)
+            try:
+                gateway.wait_until(lambda: all(is_closed(gateway) for _ in range(20)))
+            finally:
+                upstream.may_go.set()
+            assert [answer.result()[0] for answer in answers] == [200] * 16
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def listeners_of(gateway: Gateway) -> int:
+    """How many sockets listen at its port."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+    return sum(row[1] == f"0100007F:{gateway.port:04X}" and row[3] == "0A" for row in rows)
+
+
+def is_closed(gateway: Gateway) -> bool:
+    """Whether nobody listens."""
+    try:
+        socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE).close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
 
 def test_a_gateway_that_drains_answers_and_says_that_it_is_not_ready(tmp_path: Path) -> None:

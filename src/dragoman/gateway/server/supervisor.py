@@ -59,9 +59,16 @@ RunWorker: TypeAlias = Callable[[Inheritance], None]
 """Runs a worker until it is stopped."""
 
 
-def report(parent: socket.socket, settings: WorkerSettings, listener: socket.socket, /) -> None:
-    """Tell the parent that this worker is ready, and give it the listener."""
-    socket.send_fds(parent, [json.dumps(settings._asdict()).encode() + b"\n"], [listener.fileno()])
+def report(parent: socket.socket, settings: WorkerSettings, listener: socket.socket | None, /) -> None:
+    """Tell the parent that this worker is ready, and give it the listener if this worker made it itself.
+
+    The parent does not read each report, and one that waits keeps the listener in it open.
+    """
+    data = json.dumps(settings._asdict()).encode() + b"\n"
+    if listener is None:
+        parent.sendall(data)
+    else:
+        socket.send_fds(parent, [data], [listener.fileno()])
 
 
 def _report_problem(parent: socket.socket, error: SetupError) -> None:
@@ -99,7 +106,7 @@ class _Supervisor:
         handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
-            self._settings = self._start(is_first=True)
+            self._settings = self._read_report(self._start(is_first=True))
             self._has_settings = True
             if self._is_early:
                 self._terminate(signal.SIGTERM, None)
@@ -112,13 +119,8 @@ class _Supervisor:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _start(
-        self, listener: socket.socket | None = None, *, is_first: bool = False, must_report: bool = False
-    ) -> WorkerSettings:
-        """Start a worker. The first one must be ready before the others start, a successor before another one stops.
-
-        `listener` is that of the worker that it replaces.
-        """
+    def _start(self, listener: socket.socket | None = None, *, is_first: bool = False) -> int:
+        """Start a worker; returns its process id. `listener` is that of the worker that it replaces."""
         if listener is None:
             listener = bind_beside(self._listeners.values())
         ours, theirs = socket.socketpair()
@@ -130,12 +132,21 @@ class _Supervisor:
         theirs.close()
         self._workers[child] = ours
         if listener is not None:
-            self._listeners[child] = listener
+            self._keep(child, listener)
         if self._is_draining:
             self._send(child, DRAIN)
         if self._is_stopping:
             self._send(child, STOP)
-        return self._read_report(child, ours) if is_first or must_report else self._settings
+        return child
+
+    def _keep(self, child: int, listener: socket.socket) -> None:
+        """Keep the listener of a worker for its successor; after `_stop`, clients must not wait for one."""
+        before = self._listeners.get(child)
+        self._listeners[child] = listener
+        if before is not None:
+            before.close()
+        if self._is_stopping:
+            listener.close()
 
     def _become_worker(
         self, ours: socket.socket, theirs: socket.socket, listener: socket.socket | None, *, is_first: bool
@@ -166,25 +177,25 @@ class _Supervisor:
             sys.stderr.flush()
             os._exit(code)
 
-    def _read_report(self, child: int, ours: socket.socket) -> WorkerSettings:
+    def _read_report(self, child: int) -> WorkerSettings:
+        """Wait until a worker is ready: the first before the others start, a successor before another one stops."""
         data, listeners = b"", list[int]()
         while not data.endswith(b"\n"):
-            piece, sent, _, _ = socket.recv_fds(ours, MAX_REPORT, 1)
+            piece, sent, _, _ = socket.recv_fds(self._workers[child], MAX_REPORT, 1)
             data, listeners = data + piece, listeners + sent
             if not piece:
                 break
-        if not data.endswith(b"\n"):
-            _, status = os.waitpid(child, 0)
-            self._forget(child)
-            raise SetupError(f"the worker ended before it was ready ({_how(status)}); its log says why")
-        message = json.loads(data)
+        message = json.loads(data) if data.endswith(b"\n") else {"error": None}
         if "error" in message:
-            os.waitpid(child, 0)
-            self._forget(child)
-            raise SetupError(message["error"])
+            _, status = os.waitpid(child, 0)
+            listener = self._forget(child)
+            if listener is not None:
+                listener.close()
+            reason = f"the worker ended before it was ready ({_how(status)}); its log says why"
+            raise SetupError(message["error"] or reason)
         self._ready.add(child)
-        for listener in listeners:
-            self._listeners[child] = socket.socket(fileno=listener)
+        for file in listeners:
+            self._keep(child, socket.socket(fileno=file))
         return WorkerSettings(**message)
 
     def _forget(self, child: int) -> socket.socket | None:
@@ -254,13 +265,20 @@ class _Supervisor:
             if self._is_stopping:
                 return
             try:
-                self._start(self._listeners.get(child), must_report=True)
+                self._read_report(self._start(self._copy_listener(child)))
             except SetupError as error:
                 reason = f"the workers stay, because a new one could not start: {error}"
                 print(reason, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
                 return
             self._replaced.add(child)
             self._send(child, STOP)
+
+    def _copy_listener(self, child: int) -> socket.socket | None:
+        """The listener of a worker as another file, because both are closed; None if that has none, or is to stop."""
+        try:
+            return self._listeners[child].dup()
+        except (KeyError, OSError):
+            return None
 
     def _timer(self, _number: int, _frame: object) -> None:
         if not self._is_stopping:

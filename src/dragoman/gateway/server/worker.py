@@ -33,7 +33,7 @@ GC_THRESHOLD = 10_000
 
 
 def run_worker(
-    own: Inheritance,
+    inherited: Inheritance,
     /,
     *,
     config: Path | None,
@@ -46,17 +46,17 @@ def run_worker(
     """Serve until the parent says stop, or dies. `secret` is what all workers know and nobody else."""
     settings = read_config(config)
     gateway = override(settings.gateway, host=host, port=port, workers=workers)
-    if own.is_first:
+    if inherited.is_first:
         check_auth(gateway, settings, no_auth=no_auth)
         check_store(gateway, settings)
     logs.configure_logging(logging.WARNING)
-    if own.is_first:
+    if inherited.is_first:
         warn_if_not_shared(gateway)
-    listener = listen(gateway, own.listener, is_first=own.is_first)
+    listener = listen(gateway, inherited.listener, is_first=inherited.is_first)
     _raise_file_limit()
     worker = Worker(config, settings, gateway, secret)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(worker.serve(listener, own.parent, is_first=own.is_first))
+        runner.run(worker.serve(listener, inherited))
 
 
 class Worker:
@@ -69,7 +69,7 @@ class Worker:
         self._app = App(runtime, is_local=is_loopback(gateway.host))
         self._reloader = Reloader(self._app, path, os.environ)
 
-    async def serve(self, listener: socket.socket, parent: socket.socket | None, *, is_first: bool) -> None:
+    async def serve(self, listener: socket.socket, inherited: Inheritance) -> None:
         """Serve until a signal stops it; then finish the requests in progress."""
         loop, gateway = asyncio.get_running_loop(), self._gateway
         server = HttpServer(self._app, loop)
@@ -78,10 +78,12 @@ class Worker:
         with suppress(StoreDown):  # then the first request tries again
             await self._app.manager.load()
         await server.listen(listener, tls)
-        if is_first:
+        if inherited.is_first:
             print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+        parent = inherited.parent
         if parent is not None:
-            report(parent, WorkerSettings(gateway.workers, gateway.drain, float(gateway.grace)), listener)
+            settings = WorkerSettings(gateway.workers, gateway.drain, float(gateway.grace))
+            report(parent, settings, None if listener is inherited.listener else listener)
             commands = {DRAIN: self._app.drain, STOP: lambda: self._stop(server), RELOAD: self._reloader.reload}
             threading.Thread(
                 target=_obey, args=(parent, loop, commands, gateway.grace), name="dragoman-parent", daemon=True
