@@ -301,6 +301,25 @@ def test_a_signal_before_the_worker_is_ready_waits_for_its_settings(tmp_path: Pa
         assert time.monotonic() - sent > 2
 
 
+def test_a_signal_does_not_wait_for_a_worker_that_hangs_at_its_start() -> None:
+    script = """import time
+from dragoman.gateway.server import supervisor
+supervisor.MAX_START = supervisor.LAST_WORDS = 0.1
+def hang(inherited):
+    print("started", flush=True)
+    time.sleep(60)
+supervisor.supervise(hang)"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        try:
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == b"started\n"
+            parent.send_signal(signal.SIGTERM)
+            _, log = parent.communicate(timeout=PATIENCE)
+        finally:
+            parent.kill()
+    assert b"the worker ended before it was ready (signal 9)" in log
+
+
 async def rows_of(url: str) -> tuple[UsageRow, ...]:
     store = open_store(url)
     rows = await store.rows(10)

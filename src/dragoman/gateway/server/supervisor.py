@@ -21,6 +21,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from dragoman.errors import SetupError
@@ -30,6 +31,8 @@ DRAIN, STOP, RELOAD = b"d", b"s", b"r"
 """Commands of the parent."""
 LAST_WORDS = 3.0
 """Seconds after `grace` for a worker to send error events and write usage rows, until it is killed."""
+MAX_START = 10.0
+"""Seconds after SIGTERM until the first worker must be ready; only then is it known how long to drain."""
 RESTART_DELAY = 1.0
 """Seconds before a worker is replaced that died before it was ready."""
 MAX_REPORT = 65536
@@ -87,11 +90,8 @@ class _Supervisor:
         """By process id: our end of the socket."""
         self._listeners: dict[int, socket.socket] = {}
         """By process id: the listener of each."""
-        self._settings = WorkerSettings(1, 0.0, 0.0)
+        self._settings: WorkerSettings | None = None
         """What the first worker reports when it is ready."""
-        self._has_settings = False
-        self._is_early = False
-        """Whether SIGTERM came before the settings were known."""
         self._ready: set[int] = set()
         """The process ids of workers whose report was read: the first, and those that replace others."""
         self._replaced: set[int] = set()
@@ -106,11 +106,10 @@ class _Supervisor:
         handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace}
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
-            self._settings = self._read_report(self._start(is_first=True))
-            self._has_settings = True
-            if self._is_early:
-                self._terminate(signal.SIGTERM, None)
-            for _ in range(self._settings.workers - 1):
+            self._settings = settings = self._read_report(self._start(is_first=True))
+            if self._is_draining and not self._is_stopping:  # SIGTERM came before the settings
+                self._limit_drain()
+            for _ in range(settings.workers - 1):
                 if not self._is_stopping:
                     self._start()
             self._wait()
@@ -180,12 +179,13 @@ class _Supervisor:
     def _read_report(self, child: int) -> WorkerSettings:
         """Wait until a worker is ready: the first before the others start, a successor before another one stops."""
         data, listeners = b"", list[int]()
-        while not data.endswith(b"\n"):
-            piece, sent, _, _ = socket.recv_fds(self._workers[child], MAX_REPORT, 1)
-            data, listeners = data + piece, listeners + sent
-            if not piece:
-                break
-        message = json.loads(data) if data.endswith(b"\n") else {"error": None}
+        with suppress(ConnectionResetError):  # it has ended, and has not read the commands to it
+            while not data.endswith(b"\n"):
+                piece, sent, _, _ = socket.recv_fds(self._workers[child], MAX_REPORT, 1)
+                data, listeners = data + piece, listeners + sent
+                if not piece:
+                    break
+        message = json.loads(data if data.endswith(b"\n") else b'{"error": ""}')
         if "error" in message:
             _, status = os.waitpid(child, 0)
             listener = self._forget(child)
@@ -231,19 +231,21 @@ class _Supervisor:
     # Signals ---------------------------------------------------------------------------------------------------------
 
     def _terminate(self, number: int, _frame: object) -> None:
-        """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop.
-
-        A first SIGTERM that comes before the settings are known waits for them.
-        """
-        if number == signal.SIGTERM and not self._has_settings and not self._is_early:
-            self._is_early = True
-            return
-        if number != signal.SIGTERM or self._is_draining or not self._settings.drain:
+        """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop."""
+        if number != signal.SIGTERM or self._is_draining:
             self._stop()
             return
         self._is_draining = True
         self._send_all(DRAIN)
-        signal.setitimer(signal.ITIMER_REAL, self._settings.drain)
+        self._limit_drain()
+
+    def _limit_drain(self) -> None:
+        """Stop after `drain` seconds; before these are known, if the first worker is not ready in time."""
+        seconds = MAX_START if self._settings is None else self._settings.drain
+        if seconds:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+        else:
+            self._stop()
 
     def _reload(self, _number: int, _frame: object) -> None:
         """Workers reload the config themselves and keep what is in memory."""
@@ -293,7 +295,8 @@ class _Supervisor:
             for listener in self._listeners.values():  # clients must not wait for us
                 listener.close()
             self._send_all(STOP)
-            signal.setitimer(signal.ITIMER_REAL, self._settings.grace + LAST_WORDS)
+            grace = 0.0 if self._settings is None else self._settings.grace
+            signal.setitimer(signal.ITIMER_REAL, grace + LAST_WORDS)
 
     def _send_all(self, command: bytes) -> None:
         for child in self._workers:
