@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import select
 import socket
 import ssl
 import threading
@@ -333,6 +334,30 @@ def test_a_stop_answers_what_waits_in_the_queue_of_the_listener() -> None:
     server.wait_for_end()
 
 
+def test_a_stop_waits_for_a_connection_that_the_event_loop_has_just_accepted() -> None:
+    async def stop() -> bytes:
+        server: Any = HttpServer(app_of(), asyncio.get_running_loop())
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)  # noqa: FBT003 - the API of sockets
+        place = listener.getsockname()
+        await server.listen(listener)
+        with socket.create_connection(place):
+            while not server._connections:  # noqa: ASYNC110 - it counts rounds of the event loop
+                await asyncio.sleep(0)
+            with socket.create_connection(place) as late:
+                late.sendall(request())
+                while select.select([listener], [], [], 0)[0]:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0)
+                (reported,) = server._connections  # the other one is accepted, but not reported
+                server.stop()
+                reported.abort()
+                await asyncio.wait_for(server.wait_until_ended(), PATIENCE)
+                late.setblocking(False)  # noqa: FBT003 - the API of sockets
+                return late.recv(65536)
+
+    assert asyncio.run(stop()).startswith(b"HTTP/1.1 200 ")
+
+
 def test_an_idle_connection_may_send_one_more_request_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LINGER", PATIENCE)
     server = Live(app_of())
@@ -388,6 +413,27 @@ def test_tls_with_a_certificate(tmp_path: Path, certificate: tuple[trustme.CA, P
 
     with Https(tmp_path, f'[gateway]\ntls_certificate = "{path}"\n') as gateway:
         assert f"https://127.0.0.1:{gateway.port}" in gateway.log.read_text()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_client_that_sends_no_handshake_does_not_hold_a_stop(certificate: tuple[trustme.CA, Path], loop: str) -> None:
+    _, path = certificate
+
+    async def stop() -> None:
+        server = HttpServer(app_of(), asyncio.get_running_loop())
+        listener = socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)  # noqa: FBT003 - the API of sockets
+        await server.listen(listener, tls_context(str(path), None))
+        with socket.create_connection(listener.getsockname()):
+            server.stop()  # it takes the connection from the queue
+            for _ in range(10):
+                await asyncio.sleep(0)  # the handshake begins
+            server.abort()
+            await asyncio.wait_for(server.wait_until_ended(), 10)
+
+    module = asyncio if loop == "asyncio" else pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=module.new_event_loop) as runner:
+        runner.run(stop())
 
 
 @pytest.mark.parametrize("name", ["missing.pem", "empty.pem"])

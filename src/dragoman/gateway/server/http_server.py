@@ -40,6 +40,8 @@ class HttpServer:
         self._tls: ssl.SSLContext | None = None
         self._late: set[asyncio.Task[object]] = set()
         """Connections of the listener's queue that are not set up yet."""
+        self._has_settled = False
+        """Whether it has stopped, and the event loop has reported all connections that it had accepted."""
         self._ended = asyncio.Event()
 
     @property
@@ -64,14 +66,20 @@ class HttpServer:
         if self.is_stopping:
             return
         self.is_stopping = True
+        self.loop.call_soon(self._close_listener)  # asyncio drops a connection that it has accepted in this round
+        self.loop.call_later(SETTLE, self._settle)
+        self.loop.call_later(LINGER, self._end_idle)
+
+    def _close_listener(self) -> None:
         if self._listener is not None and self._server is not None:
             self._accept_rest(self._listener)
             self._server.close()
-        self.loop.call_later(SETTLE, self._check_end)
-        self.loop.call_later(LINGER, self._end_idle)
 
     def _accept_rest(self, listener: socket.socket) -> None:
-        """Take what waits in the queue of the listener: the system resets it if the last process closes it."""
+        """Take what waits in the queue of the listener.
+
+        The system resets these connections when the last process closes the listener.
+        """
         for _ in range(BACKLOG):
             try:
                 client, _ = listener.accept()
@@ -89,6 +97,10 @@ class HttpServer:
             task.exception()  # the client is gone, or spoke no TLS
         self._check_end()
 
+    def _settle(self) -> None:
+        self._has_settled = True
+        self._check_end()
+
     def _end_idle(self) -> None:
         self.is_over = True
         for connection in tuple(self._connections):
@@ -99,9 +111,11 @@ class HttpServer:
         await self._ended.wait()
 
     def abort(self) -> None:
-        """Close the connections that are still open: their clients do not read."""
+        """Close the connections that are still open: their clients do not read, or send no TLS handshake."""
         for connection in tuple(self._connections):
             connection.abort()
+        for task in tuple(self._late):
+            task.cancel()
 
     # What connections do ---------------------------------------------------------------------------------------------
 
@@ -116,7 +130,7 @@ class HttpServer:
         self._check_end()
 
     def _check_end(self) -> None:
-        if self.is_stopping and not self._connections and not self._late:
+        if self._has_settled and not self._connections and not self._late:
             self._ended.set()
 
     def _sweep(self) -> None:
