@@ -53,7 +53,7 @@ class Forked:
         with theirs:
             _server().start({"module": module, "words": words, "env": env, "cwd": str(cwd)}, (*files, theirs.fileno()))
         self._status = status
-        self.pid = int.from_bytes(status.recv(_SIZE), "big")
+        self.pid = int.from_bytes(self._read(), "big")
 
     def poll(self) -> int | None:
         with suppress(subprocess.TimeoutExpired):
@@ -66,9 +66,16 @@ class Forked:
                 selector.register(self._status, selectors.EVENT_READ)
                 if not selector.select(timeout):
                     raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            with self._status:
-                self.returncode = int.from_bytes(self._status.recv(_SIZE), "big", signed=True)
+            self.returncode = int.from_bytes(self._read(), "big", signed=True)
+            self._status.close()
         return self.returncode
+
+    def _read(self) -> bytes:
+        """The next number of the fork server: the process id, then the exit code."""
+        data = self._status.recv(_SIZE)
+        if len(data) < _SIZE:
+            raise RuntimeError("the fork server has died")
+        return data
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -190,7 +197,8 @@ def _serve(jobs: socket.socket) -> _Job | None:
                 for file in (*files, *children, *(other for _, other in children.values()), jobs.detach()):
                     os.close(file)
                 return _Job(**json.loads(data))
-            os.write(status, process.to_bytes(_SIZE, "big"))
+            with suppress(OSError):  # who asked for it is gone
+                os.write(status, process.to_bytes(_SIZE, "big"))
             for file in streams:
                 os.close(file)
             watch = os.pidfd_open(process)
