@@ -45,6 +45,13 @@ def test_the_path_is_the_same_as_a_trigger(input: Any) -> None:
     assert request.extra["openai_responses"]["store"] is False
 
 
+@pytest.mark.parametrize("input", [105, True, {"role": "user"}, 1.5])
+def test_an_input_that_is_no_list_is_refused(input: Any) -> None:
+    with pytest.raises(InvalidRequest, match="input must be a string or a list of items") as caught:
+        compact({"model": "m", "input": input})
+    assert caught.value.param == "input"
+
+
 def test_the_path_does_not_stream() -> None:
     with pytest.raises(InvalidRequest, match="stream must be false"):
         compact({"model": "m", "input": "hello", "stream": True})

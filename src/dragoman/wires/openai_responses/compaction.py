@@ -29,8 +29,9 @@ from dragoman.types import (
     ToolResult,
     user,
 )
+from dragoman.types.base import is_list
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.request_body import decode_request_json
+from dragoman.wires.common.request_body import decode_request_json, invalid_field
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_responses.compaction_item import ITEM, CompactedConversation, is_summary, read_compaction
 from dragoman.wires.openai_responses.messages import encode_user_items
@@ -157,5 +158,7 @@ _NO_USAGE = {
 
 
 def _with_trigger(input: Any) -> list[Any]:
-    items: list[Any] = [{"role": "user", "content": input}] if isinstance(input, str) else input or []
+    items: Any = [{"role": "user", "content": input}] if isinstance(input, str) else input or []
+    if not is_list(items):
+        raise invalid_field("input", f"must be a string or a list of items, got {type(input).__name__}")
     return [*items, {"type": TRIGGER}]
