@@ -71,7 +71,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wires.common.client import check_capabilities
+from dragoman.wires.common.client_half import check_capabilities
 from tests.support.images import picture
 from tests.support.plans import EMPTY, OK, Piece, Script, Status, Wait, World, last_line, line, target
 

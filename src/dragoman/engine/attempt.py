@@ -17,7 +17,7 @@ from dragoman.media import RequestMedia, find_media, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, ToolCall, ToolResult
 from dragoman.types.json_size import count_values
-from dragoman.wires.common.client import check_capabilities, is_text_only
+from dragoman.wires.common.client_half import check_capabilities, is_text_only
 from dragoman.wires.common.notices import NoticeCollector
 
 FETCH_TIMEOUT = 15.0

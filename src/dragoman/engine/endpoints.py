@@ -22,7 +22,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Notice, Ranking, Request, TokenCount, Usage, is_object
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.base import ClientHalf
-from dragoman.wires.common.client import check_capabilities
+from dragoman.wires.common.client_half import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
 from dragoman.wires.common.header_counts import counts_in_headers
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json

@@ -24,7 +24,7 @@ from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Attempt, Request, Response
 from dragoman.types.base import unchecked
-from dragoman.wires.common.client import is_text_only
+from dragoman.wires.common.client_half import is_text_only
 
 SERVED = Attempt(target="", outcome="served")
 LongWay: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]

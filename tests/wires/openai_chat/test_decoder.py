@@ -43,8 +43,8 @@ from dragoman.types import (
     assistant,
     user,
 )
-from dragoman.wires.common.client import FramedStreamDecoder
 from dragoman.wires.common.framing import SseDecoder
+from dragoman.wires.common.stream_decoder import FramedStreamDecoder
 from dragoman.wires.openai_chat import WIRE
 from dragoman.wires.openai_chat.decoder import ChatDecoder
 from tests.support.wires import laws

@@ -54,8 +54,8 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wires.common.client import FramedStreamDecoder
 from dragoman.wires.common.framing import SseDecoder
+from dragoman.wires.common.stream_decoder import FramedStreamDecoder
 from dragoman.wires.openai_responses import WIRE
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
 from tests.support.wires.laws import obeys_grammar, read

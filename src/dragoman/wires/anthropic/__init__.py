@@ -15,7 +15,7 @@ from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.common.framing import SseOrBinary
 from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
 from dragoman.wires.common.s3_batches import S3Batches

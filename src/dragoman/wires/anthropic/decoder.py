@@ -24,13 +24,13 @@ from dragoman.wires.anthropic.schema import (
     read_usage,
 )
 from dragoman.wires.common.aws_errors import decode_exception
-from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, objects
+from dragoman.wires.common.stream_decoder import truncated
 
 _EVENT = msgspec.json.Decoder(AnthropicEvent, strict=False)
 _ANY = msgspec.json.Decoder()

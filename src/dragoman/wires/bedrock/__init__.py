@@ -11,7 +11,7 @@ from dragoman.wires.bedrock.server import ConverseServer
 from dragoman.wires.bedrock.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.bedrock.text import TextServer, encode_text
 from dragoman.wires.common.aws_errors import decode_error
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
 from dragoman.wires.common.s3_batches import S3Batches
 

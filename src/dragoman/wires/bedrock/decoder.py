@@ -32,12 +32,12 @@ from dragoman.wires.bedrock.parts import decode_block
 from dragoman.wires.bedrock.schema import ANSWER_FIELDS, COUNTS, FINISH_REASONS, NAME, NO_METRICS, read_usage
 from dragoman.wires.bedrock.text_forms import GUARDRAIL, INTERVENED, MEANINGS, TEXT, TextPiece, read_piece
 from dragoman.wires.common.aws_errors import decode_error, decode_exception
-from dragoman.wires.common.client import truncated
 from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json
+from dragoman.wires.common.stream_decoder import truncated
 
 _ANY = msgspec.json.Decoder()
 STREAMED = frozenset({"text", "reasoningContent"})

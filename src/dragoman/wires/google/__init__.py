@@ -1,7 +1,7 @@
 """Google's generateContent, as the Gemini API and Vertex AI offer it, as a client and as a server."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.google.batches import InlineBatches
 from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
 from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools

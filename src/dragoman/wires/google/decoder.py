@@ -28,12 +28,12 @@ from dragoman.types import (
     is_list,
 )
 from dragoman.types.requests import MAX_CHOICES
-from dragoman.wires.common.client import merge_usage, truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder, SseDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
+from dragoman.wires.common.stream_decoder import merge_usage, truncated
 from dragoman.wires.google.grounding import read_citations
 from dragoman.wires.google.hosted_tools import read_grounding
 from dragoman.wires.google.logprobs import read_logprobs_result

@@ -1,7 +1,7 @@
 """Google's Interactions API, as the Gemini API offers it, as a client and as a server."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.google_interactions.decoder import InteractionsDecoder
 from dragoman.wires.google_interactions.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google_interactions.endpoints import ENDPOINTS

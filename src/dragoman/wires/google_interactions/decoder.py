@@ -15,12 +15,12 @@ from dragoman.events import Assembler, check_open
 from dragoman.types import Finish, JsonObject, Opaque, Request, Text, Thinking, is_list, is_object
 from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.wires.common.citations import read_annotations
-from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json
+from dragoman.wires.common.stream_decoder import truncated
 from dragoman.wires.google_interactions.hosted_tools import decode_hosted_step
 from dragoman.wires.google_interactions.parts import decode_content, decode_step, decode_thought, is_content_type
 from dragoman.wires.google_interactions.schema import (

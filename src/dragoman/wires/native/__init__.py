@@ -4,7 +4,7 @@ It resembles chat completions, but arguments are objects, tool calls arrive whol
 """
 
 from dragoman.wires.base import Wire
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.native.decoder import NativeDecoder, decode_error
 from dragoman.wires.native.encoder import encode_request, encode_tools
 from dragoman.wires.native.endpoints import ENDPOINTS

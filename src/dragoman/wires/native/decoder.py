@@ -6,12 +6,12 @@ from dragoman.errors import DragomanError, Malformed, ProviderError
 from dragoman.events import Assembler
 from dragoman.http import Head
 from dragoman.types import Finish, JsonObject, Request, Text, Thinking, ToolCall
-from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import decode_http_error, error_from_json
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
+from dragoman.wires.common.stream_decoder import truncated
 from dragoman.wires.native.schema import (
     ERROR_CLASSES,
     ERROR_FACTS,

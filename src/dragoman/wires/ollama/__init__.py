@@ -1,7 +1,7 @@
 """Ollama's own chat API, as a client and as a server."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.common.framing import NdjsonDecoder
 from dragoman.wires.ollama.decoder import OllamaDecoder, decode_error
 from dragoman.wires.ollama.encoder import encode_tools

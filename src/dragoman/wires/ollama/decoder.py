@@ -13,7 +13,6 @@ from dragoman.errors import BadRequest, Malformed, ProviderError
 from dragoman.events import Assembler
 from dragoman.http import Head
 from dragoman.types import Finish, Image, JsonObject, Request, is_object
-from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import decode_http_error, error_from_json
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
@@ -21,6 +20,7 @@ from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
 from dragoman.wires.common.logprobs import read_logprobs
 from dragoman.wires.common.prompt_size import report_cut_prompt
+from dragoman.wires.common.stream_decoder import truncated
 from dragoman.wires.ollama.context import is_cut
 from dragoman.wires.ollama.parts import arguments_text, decode_image, split_call
 from dragoman.wires.ollama.schema import (

@@ -4,7 +4,7 @@ from functools import partial
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.common.framing import SseOrBinary
 from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches

@@ -28,7 +28,6 @@ from dragoman.types import (
 )
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.common.aws_errors import decode_exception
-from dragoman.wires.common.client import merge_usage, truncated
 from dragoman.wires.common.content_filters import filter_notices, is_filtered, merge_results, prompt_results
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.event_stream import EXCEPTION
@@ -46,6 +45,7 @@ from dragoman.wires.common.json import (
     whole_number,
 )
 from dragoman.wires.common.prompt_size import note_cut_prompt
+from dragoman.wires.common.stream_decoder import merge_usage, truncated
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
 from dragoman.wires.openai_chat.hosted_tools import ExecutedTools
 from dragoman.wires.openai_chat.parts import (

@@ -1,7 +1,7 @@
 """OpenAI Responses, and the servers that speak it."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.client_half import WireClient
 from dragoman.wires.common.openai_batches import FileBatches
 from dragoman.wires.openai_responses.background import ResponsesBackground
 from dragoman.wires.openai_responses.compaction import CompactServer, ResponsesCompaction

@@ -17,7 +17,6 @@ from dragoman.errors import Malformed, ProviderError
 from dragoman.events import Assembler, check_open
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, Usage, is_list, is_object
 from dragoman.types.arguments import parse_arguments
-from dragoman.wires.common.client import truncated
 from dragoman.wires.common.content_filters import filter_notices, prompt_results
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
@@ -25,6 +24,7 @@ from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
 from dragoman.wires.common.prompt_size import note_cut_prompt
+from dragoman.wires.common.stream_decoder import truncated
 from dragoman.wires.openai_responses.client_tools import decode_client_call, is_client_call
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item
 from dragoman.wires.openai_responses.parts import (

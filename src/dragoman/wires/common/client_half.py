@@ -1,110 +1,24 @@
-"""The client half that all wires share.
-
-A wire brings functions that encode requests and a `ResponseDecoder` that turns one response into events. `WireClient`
-makes a `ClientHalf` of them; `FramedStreamDecoder` feeds the frames of a stream to the decoder and handles errors.
-"""
+"""The client half that all wires share: `WireClient` makes a `ClientHalf` of the functions in which wires differ."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
-from dragoman.errors import DragomanError, Malformed, ProviderError, Truncated, Unsupported
-from dragoman.events import Assembler, Event, fold
+from dragoman.errors import DragomanError, ProviderError, Unsupported
+from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
-from dragoman.types import AnyTool, Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult, Usage
+from dragoman.types import AnyTool, Extra, JsonObject, Opaque, Request, Response, Text, Tool, ToolResult
 from dragoman.wires.common.caching import Caching, needs_caching, prepare_caching
 from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.errors import decode_http_error
-from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
+from dragoman.wires.common.framing import FrameDecoder, SseDecoder
 from dragoman.wires.common.hosted_tools import HostedEncoder
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import supported_tools
+from dragoman.wires.common.stream_decoder import FramedStreamDecoder, ResponseDecoder, add_usage
 from dragoman.wires.common.think_tags import ThinkTagSplitter
-
-
-class FrameReader(Protocol):
-    """Decodes the frames of one stream into the events of its assembler."""
-
-    out: Assembler
-
-    def read_frame(self, frame: Frame, /) -> None:
-        """Decode one frame of a stream."""
-        ...
-
-    def end(self) -> None:
-        """Handle the end of the bytes: finish the response, or raise `Truncated`; see `out.is_body_complete`."""
-        ...
-
-
-class ResponseDecoder(FrameReader, Protocol):
-    """Decodes one response, either frame by frame or as a whole body."""
-
-    def read_body(self, body: bytes, /) -> None:
-        """Decode a whole body."""
-        ...
-
-
-class FramedStreamDecoder:
-    """A `StreamDecoder` that splits bytes into frames and passes them to a `FrameReader`."""
-
-    def __init__(self, framing: FrameDecoder, reader: FrameReader, /) -> None:
-        self.error: DragomanError | None = None
-        self._framing = framing
-        self._read_frame = reader.read_frame
-        self._end = reader.end
-        self._out = reader.out
-
-    @property
-    def call_deltas(self) -> bool:
-        """Whether to emit the fragments of tool calls."""
-        return self._out.call_deltas
-
-    @call_deltas.setter
-    def call_deltas(self, value: bool) -> None:
-        self._out.call_deltas = value
-
-    @property
-    def content_length(self) -> int:
-        """Characters of content so far, shown or still being gathered."""
-        return self._out.content_length
-
-    def feed(self, data: bytes, /) -> list[Event]:
-        if self.error is not None:
-            raise self.error
-        out = self._out
-        if out.is_finished():
-            return []
-        try:
-            self._advance(data)
-        except DragomanError as error:
-            self.error = error
-            _add_usage(error, out)
-            events = out.take()
-            if not data or not events:
-                raise
-            return events
-        return out.take()
-
-    def show_call(self, name: str, /) -> None:
-        self._out.shown_call = name
-
-    def end(self) -> list[Event]:
-        self._out.is_body_complete = True
-        return self.feed(b"")
-
-    def _advance(self, data: bytes) -> None:
-        try:
-            for frame in self._framing.feed(data):
-                self._read_frame(frame)
-                if self._out.is_finished():
-                    return
-            if not data:
-                self._end()
-        except RecursionError as error:
-            raise Malformed("an event is nested too deeply") from error
 
 
 class WireClient:
@@ -176,7 +90,7 @@ class WireClient:
         try:
             decoder.read_body(body)
         except DragomanError as error:
-            _add_usage(error, decoder.out)
+            add_usage(error, decoder.out)
             raise
         return decoder.out.take()
 
@@ -229,36 +143,3 @@ def check_capabilities(request: Request, target: Target, /) -> None:
         raise Unsupported("does not support structured output")
     if request.stream and not capabilities.streaming:
         raise Unsupported("does not support streaming")
-
-
-def _add_usage(error: DragomanError, out: Assembler) -> None:
-    """Give an error the usage that the response reported before it failed."""
-    if error.usage is None and out.usage is not None:
-        error.annotate(usage=msgspec.structs.replace(out.usage, source="partial"))
-
-
-def truncated(wire: str, missing: str, /) -> Truncated:
-    """The error of a stream that ended early; `missing` names what should have ended it.
-
-    >>> truncated("google", "finishReason").message
-    'google: the connection closed before the stream was complete (no finishReason)'
-    """
-    return Truncated(f"{wire}: the connection closed before the stream was complete (no {missing})")
-
-
-def merge_usage(old: Usage | None, new: Usage, /) -> Usage:
-    """Usage whose fields are those of `new`, or of `old` if `new` does not have them.
-
-    >>> merge_usage(Usage(input=3), Usage(output=1))
-    Usage(input=3, output=1, cache_read=None, cache_write=None, reasoning=None, source='reported')
-    """
-    if old is None:
-        return new
-    return Usage(
-        input=old.input if new.input is None else new.input,
-        output=old.output if new.output is None else new.output,
-        cache_read=old.cache_read if new.cache_read is None else new.cache_read,
-        cache_write=old.cache_write if new.cache_write is None else new.cache_write,
-        reasoning=old.reasoning if new.reasoning is None else new.reasoning,
-        source=new.source,
-    )

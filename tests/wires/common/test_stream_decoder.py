@@ -18,7 +18,6 @@ from dragoman.events import Assembler, Finished, PartDelta, PartStarted, Started
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Finish, FinishReason, Notice, Request, Usage
-from dragoman.wires.common.client import FramedStreamDecoder, merge_usage, truncated
 from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import body_extra, make_extra, request_extra, wire_extra
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
@@ -26,6 +25,7 @@ from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, preview, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word
+from dragoman.wires.common.stream_decoder import FramedStreamDecoder, merge_usage, truncated
 
 ANY: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
 DEEP = b"[" * 100_000
