@@ -158,6 +158,11 @@ def test_the_files_that_a_page_names_exist(page: str) -> None:
     assert [name for name in named if not any(any(root.glob(name)) for root in roots)] == []
 
 
+def test_each_change_of_the_changelog_has_a_short_line() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) >= 120 and not line.startswith("|")] == []
+
+
 def test_every_page_is_listed() -> None:
     overview = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     navigation = (ROOT / "docs" / "site" / "index.md").read_text(encoding="utf-8").split()
