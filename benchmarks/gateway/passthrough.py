@@ -13,9 +13,9 @@ from dragoman.engine.effects import Open, Send
 from dragoman.gateway.app import App
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.body_limits import BodyMemory
 from dragoman.gateway.server.checks import override
 from dragoman.gateway.server.http_server import HttpServer
-from dragoman.gateway.server.limits import BodyBudget
 from dragoman.gateway.server.response import GatewayResponse, Write
 from dragoman.gateway.server.worker import listen
 from dragoman.http import HttpRequest
@@ -44,7 +44,7 @@ class Passthrough:
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream
         self._client = HttpClient(env={})
-        self._bodies = BodyBudget()
+        self._bodies = BodyMemory()
 
     async def answer(self, http: HttpRequest, read: Any) -> GatewayResponse:
         """Handle one request."""

@@ -44,8 +44,15 @@ from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.body_limits import (
+    CONTENT_ENCODING,
+    BodyBytes,
+    BodyMemory,
+    decode_body,
+    decompress,
+    has_body,
+)
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
-from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress, has_body
 from dragoman.gateway.server.response import (
     GatewayResponse,
     RequestHandler,
@@ -111,7 +118,7 @@ class App:
         self.sockets: set[Callable[[], None]] = set()
         """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
-        self.bodies = BodyBudget()
+        self.bodies = BodyMemory()
         self._routes: Routes[Endpoint] = Routes(self._joined(self.table()))
 
     def table(self) -> Iterator[tuple[Route, Endpoint]]:

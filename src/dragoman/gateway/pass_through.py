@@ -27,7 +27,7 @@ from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.config import PassThroughSettings
 from dragoman.gateway.errors import Forbidden, NoRoute
 from dragoman.gateway.request import RequestContext
-from dragoman.gateway.server.limits import decode_body
+from dragoman.gateway.server.body_limits import decode_body
 from dragoman.gateway.server.response import GatewayResponse, Write
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.target import Target

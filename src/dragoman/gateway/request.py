@@ -37,7 +37,7 @@ from dragoman.gateway.reasoning.places import STORED
 from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
 from dragoman.gateway.response_cache import CacheEntry, ResponseCache
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.limits import decode_body
+from dragoman.gateway.server.body_limits import decode_body
 from dragoman.gateway.short_plans import compacted, without_answer
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids

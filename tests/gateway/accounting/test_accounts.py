@@ -16,7 +16,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.errors import BodyTooLarge
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.tracing import Tracing
-from dragoman.gateway.server.limits import BodyBytes
+from dragoman.gateway.server.body_limits import BodyBytes
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, RawResponse, StallAfter, refused_url

@@ -14,7 +14,7 @@ import pytest
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.server.asgi import Asgi
-from dragoman.gateway.server.limits import BodyBytes
+from dragoman.gateway.server.body_limits import BodyBytes
 from dragoman.http import HttpRequest
 from tests.support.gateway.dialects import app_of, post
 from tests.support.gateway.live import PATIENCE, Gateway, chat

@@ -15,7 +15,7 @@ import pytest
 
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.server import connection as connections
-from dragoman.gateway.server.limits import MAX_HEADERS
+from dragoman.gateway.server.body_limits import MAX_HEADERS
 from dragoman.gateway.server.response import GatewayResponse
 from tests.gateway.server.test_bodies import memory
 from tests.gateway.server.test_connection import BODY, LAST, Live, read_all, request

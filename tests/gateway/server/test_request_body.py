@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dragoman.gateway.config import GatewaySettings
-from dragoman.gateway.server.limits import BodyBudget
+from dragoman.gateway.server.body_limits import BodyMemory
 from dragoman.gateway.server.request_body import MAX_UNREAD, RequestBody
 
 LIMITS = GatewaySettings()
@@ -34,7 +34,7 @@ def test_a_connection_reads_on_after_a_large_body_so_that_it_notices_a_client_th
     async def read() -> bytes:
         body.feed(piece)
         assert not connection.is_reading
-        reading = asyncio.ensure_future(body.read(BodyBudget().request(LIMITS)))
+        reading = asyncio.ensure_future(body.read(BodyMemory().request(LIMITS)))
         if not is_complete:
             await asyncio.sleep(0)
         body.feed(piece)

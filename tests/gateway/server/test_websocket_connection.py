@@ -3,7 +3,7 @@
 import struct
 
 from dragoman.gateway.config import GatewaySettings
-from dragoman.gateway.server.limits import BodyBudget
+from dragoman.gateway.server.body_limits import BodyMemory
 from dragoman.gateway.server.websocket_connection import WebSocketConnection
 from dragoman.gateway.server.websocket_frames import PING, PONG, encode_frame
 
@@ -33,13 +33,13 @@ def ping(payload: bytes) -> bytes:
 
 def test_a_ping_is_answered() -> None:
     flow = Flow()
-    WebSocketConnection(flow, 1000, BodyBudget().request(GatewaySettings())).feed(ping(b"hi"))
+    WebSocketConnection(flow, 1000, BodyMemory().request(GatewaySettings())).feed(ping(b"hi"))
     assert flow.written == [encode_frame(PONG, b"hi")]
 
 
 def test_pings_of_a_client_that_reads_nothing_fill_no_memory() -> None:
     flow = Flow()
-    connection = WebSocketConnection(flow, 1000, BodyBudget().request(GatewaySettings()))
+    connection = WebSocketConnection(flow, 1000, BodyMemory().request(GatewaySettings()))
     flow.is_writable = False
     connection.feed(ping(b"x" * 100) * 1000)
     assert flow.written == []

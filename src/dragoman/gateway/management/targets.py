@@ -9,7 +9,7 @@ from dragoman import wires
 from dragoman.errors import ModelNotFound
 from dragoman.gateway.management import views
 from dragoman.gateway.management.operations import AdminCall, AdminOperation
-from dragoman.gateway.server.limits import decode_body
+from dragoman.gateway.server.body_limits import decode_body
 from dragoman.types import JsonObject
 
 

@@ -11,7 +11,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.runtime import Runtime, read_config
-from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
+from dragoman.gateway.server.body_limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.gateway.server.websocket import SocketSession
 from dragoman.http import HttpRequest

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.gateway.errors import BodyTooSlow, Busy, HeadTooLarge
 from dragoman.gateway.request import new_request_id
-from dragoman.gateway.server.limits import MAX_HEADERS
+from dragoman.gateway.server.body_limits import MAX_HEADERS
 from dragoman.gateway.server.request_body import RequestBody
 from dragoman.gateway.server.response import GatewayResponse, error_response
 from dragoman.gateway.server.websocket import SocketSession

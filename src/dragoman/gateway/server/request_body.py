@@ -11,7 +11,7 @@ from typing import Protocol
 from dragoman.errors import DragomanError
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
-from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
+from dragoman.gateway.server.body_limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 
 MAX_UNREAD = 64 * 1024
 """Bytes of a body that wait for the app before the connection stops reading."""

@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError, RequestError
 from dragoman.gateway.app import App
 from dragoman.gateway.conversations import RecentResponses
 from dragoman.gateway.errors import BodyTooLarge, Busy
-from dragoman.gateway.server.limits import BodyBytes, decode_body
+from dragoman.gateway.server.body_limits import BodyBytes, decode_body
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.wires.base import SocketHooks, SocketRequest
 

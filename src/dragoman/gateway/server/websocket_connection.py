@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from dragoman.gateway.errors import Busy
-from dragoman.gateway.server.limits import BodyBytes
+from dragoman.gateway.server.body_limits import BodyBytes
 from dragoman.gateway.server.websocket_frames import (
     BINARY,
     CLOSE,

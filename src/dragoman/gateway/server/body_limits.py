@@ -37,7 +37,7 @@ _ANY_ZLIB = 32 + zlib.MAX_WBITS
 """zlib finds out by the first bytes whether it is gzip or deflate."""
 
 
-class BodyBudget:
+class BodyMemory:
     """The bytes of all request bodies that a worker holds."""
 
     def __init__(self) -> None:
@@ -53,32 +53,32 @@ class BodyBudget:
 class BodyBytes:
     """The bytes of one request body, counted as they arrive."""
 
-    __slots__ = ("_budget", "_held", "_is_over", "_limits")
+    __slots__ = ("_held", "_is_over", "_limits", "_memory")
 
-    def __init__(self, budget: BodyBudget, limits: GatewaySettings, /) -> None:
-        self._budget = budget
+    def __init__(self, memory: BodyMemory, limits: GatewaySettings, /) -> None:
+        self._memory = memory
         self._limits = limits
         self._held = 0
         self._is_over = False
 
     def add(self, size: int, /) -> None:
         """Count bytes before they are held; raises Busy if the bodies of all requests are too large together."""
-        with self._budget.lock:
+        with self._memory.lock:
             # One body of the largest size always fits, and so does a file alone.
             limit = max(self._limits.max_body_memory, self._limits.max_body)
-            if size > 0 and self._budget.held > 0 and self._budget.held + size > limit:
+            if size > 0 and self._memory.held > 0 and self._memory.held + size > limit:
                 raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
             self._count(size)
 
     def keep(self, size: int, /) -> None:
         """Count bytes that are held already."""
-        with self._budget.lock:
+        with self._memory.lock:
             self._count(size)
 
     def _count(self, size: int) -> None:
         if not self._is_over:  # a thread may work on for a moment after its request has ended
             self._held += size
-            self._budget.held += size
+            self._memory.held += size
 
     def hold(self, size: int, /) -> None:
         """Count this many bytes instead of those before; raises Busy."""
@@ -86,9 +86,9 @@ class BodyBytes:
 
     def release(self) -> None:
         """Give all bytes back."""
-        with self._budget.lock:
+        with self._memory.lock:
             self._is_over = True
-            self._budget.held -= self._held
+            self._memory.held -= self._held
             self._held = 0
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ import pytest
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, Busy
-from dragoman.gateway.server.limits import BodyBudget, BodyBytes, check_structure, decompress
+from dragoman.gateway.server.body_limits import BodyBytes, BodyMemory, check_structure, decompress
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -171,7 +171,7 @@ def test_bodies_of_all_sizes_are_decompressed(size: int, pack: Callable[[bytes],
 
 
 def test_decompressed_bytes_are_counted_as_they_appear() -> None:
-    budget = BodyBudget()
+    budget = BodyMemory()
     limits = GatewaySettings(max_body=20_000_000, max_body_memory=20_000_000)
     http = post(CHAT, gzip.compress(b" " * 19_000_000), **{"content-encoding": "gzip"})
 
