@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.limits import check_size
+from dragoman.schema.cost_bounds import check_size
 from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject, is_list, is_object
 from dragoman.wires.common.json import encode_json

@@ -42,7 +42,7 @@ from dragoman.gateway.short_plans import compacted, without_answer
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
-from dragoman.schema.limits import check_size
+from dragoman.schema.cost_bounds import check_size
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, dump
 from dragoman.wires.base import CompactionHooks, Wire

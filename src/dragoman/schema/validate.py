@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.limits import check_expansion, check_size, check_steps
+from dragoman.schema.cost_bounds import check_expansion, check_size, check_steps
 from dragoman.types import JsonObject
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import wires
 from dragoman.http import HttpRequest
-from dragoman.schema.limits import check_size
+from dragoman.schema.cost_bounds import check_size
 from dragoman.types import Finish, Opaque, Request, Response, Tool, ToolCall, assistant
 from tests.support.wires.conversations import NATIVE, target
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema import limits
-from dragoman.schema.limits import check_expansion, check_size, check_steps
+from dragoman.schema import cost_bounds
+from dragoman.schema.cost_bounds import check_expansion, check_size, check_steps
 
 
 def test_the_values_of_a_schema_are_counted() -> None:
@@ -17,12 +17,12 @@ def test_the_values_of_a_schema_are_counted() -> None:
 
 def test_a_long_pattern_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="a pattern must have at most"):
-        check_size({"properties": {"a": {"pattern": "a" * (limits.MAX_PATTERN + 1)}}})
+        check_size({"properties": {"a": {"pattern": "a" * (cost_bounds.MAX_PATTERN + 1)}}})
 
 
 def test_a_long_pattern_of_names_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="a pattern must have at most"):
-        check_size({"patternProperties": {"a" * (limits.MAX_PATTERN + 1): True}})
+        check_size({"patternProperties": {"a" * (cost_bounds.MAX_PATTERN + 1): True}})
     check_size({"patternProperties": {"a": True}})
     check_size({"patternProperties": 3, "pattern": 3})
 
@@ -64,7 +64,7 @@ def test_simple_schemas_pass(value: Any, schema: dict[str, Any]) -> None:
     ],
 )
 def test_too_many_pairs_are_refused(monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any]) -> None:
-    monkeypatch.setattr(limits, "MAX_STEPS", 1000)
+    monkeypatch.setattr(cost_bounds, "MAX_STEPS", 1000)
     with pytest.raises(InvalidRequest, match="must be checked in at most 1000 steps"):
         check_steps([[number] for number in range(50)], schema)
 
