@@ -39,12 +39,12 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, HttpResponse, retry_after
+from dragoman.io import connection_pool as pool_module
 from dragoman.io import http1
 from dragoman.io import http_client as http_client_module
-from dragoman.io import pool as pool_module
 from dragoman.io.connect import place_of
+from dragoman.io.connection_pool import Pool
 from dragoman.io.http_client import HttpClient
-from dragoman.io.pool import Pool
 from dragoman.io.transport import RoutingTransport, Transport, make_transport
 from dragoman.models import Model
 from dragoman.registry import Registry

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 from dragoman.errors import DragomanError
 from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.connection_pool import Pool, discard_unsent, watch
 from dragoman.io.http1 import ResponseParser
-from dragoman.io.pool import Pool, discard_unsent, watch
 
 if TYPE_CHECKING:
     from ssl import SSLContext

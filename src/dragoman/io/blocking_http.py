@@ -15,8 +15,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.connection_pool import discard_unsent, is_readable
 from dragoman.io.http1 import ResponseParser
-from dragoman.io.pool import discard_unsent, is_readable
 from dragoman.io.stopper import Stopper
 
 if TYPE_CHECKING:

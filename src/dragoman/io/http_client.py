@@ -23,8 +23,8 @@ from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.async_http import AsyncConnection, LoopPools
 from dragoman.io.blocking_http import BlockingConnection
 from dragoman.io.connect import Place, place_of, tls_context
+from dragoman.io.connection_pool import Pool
 from dragoman.io.http1 import RequestHead, ResponseParser, encode_head
-from dragoman.io.pool import Pool
 from dragoman.io.transport import unsendable, with_date
 
 if TYPE_CHECKING:

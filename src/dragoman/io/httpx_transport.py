@@ -29,7 +29,7 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
-from dragoman.io.pool import discard_unsent, send_unsent
+from dragoman.io.connection_pool import discard_unsent, send_unsent
 from dragoman.io.stopper import Stopper
 from dragoman.io.transport import BodyBuffer, unsendable, with_date
 
