@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman.engine import endpoints, failover, limited, probe, typed
+from dragoman.engine import deployment_limits, endpoints, failover, probe, typed
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.effects import Plan
@@ -583,14 +583,16 @@ class Model:
         refuse_stream(options)
         request, chain_options = self.request(prompt, **options)
         loads = self._registry.health.loads
-        return limited.count_or_estimate(request, self._targets(chain_options)[0], loads, chain_options)
+        return deployment_limits.count_or_estimate(request, self._targets(chain_options)[0], loads, chain_options)
 
     def _embed(self, texts: str | Sequence[str], asked: EmbeddingOptions) -> Plan[Embeddings]:
         target, loads = self.targets()[0], self._registry.health.loads
-        return limited.embed(list(as_texts("texts", texts)), asked, target, loads, self._defaults[1])
+        return deployment_limits.embed(list(as_texts("texts", texts)), asked, target, loads, self._defaults[1])
 
     def _rerank(self, query: str, documents: Sequence[str], top: int | None) -> Plan[Ranking]:
         if top is not None:
             check_whole_number("top", top, least=1)
         texts, loads = list(as_texts("documents", documents)), self._registry.health.loads
-        return limited.rerank(as_text("query", query), texts, top, self.targets()[0], loads, self._defaults[1])
+        return deployment_limits.rerank(
+            as_text("query", query), texts, top, self.targets()[0], loads, self._defaults[1]
+        )

@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine import limited
+from dragoman.engine import deployment_limits
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import InvalidRequest
@@ -101,7 +101,7 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     target, options = await _choose_target(context, body.model)
     request = await context.restored(await context.load_stored(body.request), target)
     # The prompt is not sent to a model, so it is not counted as used.
-    plan = limited.count_or_estimate(request, target, context.runtime.registry.health.loads, options)
+    plan = deployment_limits.count_or_estimate(request, target, context.runtime.registry.health.loads, options)
     count = await _run(context, "count_tokens", Request(), plan, _no_usage)
     if count.is_estimate:
         why = f"{target.provider} does not count tokens, so this is an estimate"
@@ -117,7 +117,7 @@ async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     check_numbers(body.vector_formats, body.options, form, target)
     why = "not an option of embeddings that targets know"
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
-    plan = limited.embed(body.texts, body.options, target, context.runtime.registry.health.loads, options)
+    plan = deployment_limits.embed(body.texts, body.options, target, context.runtime.registry.health.loads, options)
     request = Request(messages=tuple(user(_as_text(text)) for text in body.texts))
     embeddings = await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
     context.notices += embeddings.notices
@@ -132,7 +132,7 @@ async def _rerank(context: RequestContext, body: Rerank) -> Ranking:
     foreign = [field for wire, fields in body.extra.items() if wire != target.wire for field in fields]
     context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in (*body.ignored_fields, *foreign))
     loads, wire_fields = context.runtime.registry.health.loads, body.extra.get(target.wire)
-    plan = limited.rerank(body.query, body.documents, body.top, target, loads, options, wire_fields)
+    plan = deployment_limits.rerank(body.query, body.documents, body.top, target, loads, options, wire_fields)
     request = Request(messages=tuple(map(user, (body.query, *body.documents))))
     return await _run(context, "rerank", request, plan, lambda ranking: ranking.usage)
 

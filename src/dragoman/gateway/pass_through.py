@@ -17,8 +17,8 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 
+from dragoman.engine.deployment_limits import limit_requests
 from dragoman.engine.effects import Emit
-from dragoman.engine.limited import limited
 from dragoman.engine.pass_through import pass_through
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.gateway.accounting.accounting import RequestRecord
@@ -93,7 +93,7 @@ class PassThrough:
         record = context.record = await context.runtime.accounting.open(context)
         http = self._outgoing(target)
         options, loads = context.runtime.config.options, context.runtime.registry.health.loads
-        plan = limited(pass_through(http, target, options.timeouts), target, loads, options)
+        plan = limit_requests(pass_through(http, target, options.timeouts), target, loads, options)
         emissions = context.runtime.registry.driver.aemissions(plan)
         head = cast("Head", (await anext(emissions)).events[0])
         headers = [(name, value) for name, value in head.headers.items() if _RESPONSE_HEADERS.fullmatch(name.lower())]

@@ -40,7 +40,7 @@ def no_tokens(_http: HttpRequest, /) -> int:
     return 0
 
 
-def limited(
+def limit_requests(
     plan: Plan[T],
     target: Target,
     loads: Loads,
@@ -88,7 +88,7 @@ def limited(
 def count_or_estimate(request: Request, target: Target, loads: Loads, options: ChainOptions, /) -> Plan[TokenCount]:
     """The number of tokens of a request, within the limits of the deployment."""
     plan = endpoints.count_or_estimate(request, target, options)
-    return limited(plan, target, loads, options, tokens=no_tokens)
+    return limit_requests(plan, target, loads, options, tokens=no_tokens)
 
 
 def embed(
@@ -96,7 +96,7 @@ def embed(
 ) -> Plan[Embeddings]:
     """The vectors of some texts, within the limits of the deployment."""
     plan = endpoints.embed(texts, asked, target, options)
-    return limited(plan, target, loads, options, used=lambda embeddings: total_tokens(embeddings.usage))
+    return limit_requests(plan, target, loads, options, used=lambda embeddings: total_tokens(embeddings.usage))
 
 
 def rerank(
@@ -111,7 +111,7 @@ def rerank(
 ) -> Plan[Ranking]:
     """The documents in the order of their relevance for a query, within the limits of the deployment."""
     plan = endpoints.rerank(query, documents, top, target, options, wire_fields)
-    return limited(plan, target, loads, options, used=lambda ranking: total_tokens(ranking.usage))
+    return limit_requests(plan, target, loads, options, used=lambda ranking: total_tokens(ranking.usage))
 
 
 class _Counted:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.engine import limited
+from dragoman.engine import deployment_limits
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Claim, Open, Read, Send
 from dragoman.engine.failover import ChainOptions
@@ -30,7 +30,7 @@ def limits(**most: int) -> Target:
 
 
 def embed(to: Target, loads: Loads, text: str = "one") -> Any:
-    return limited.embed([text], EmbeddingOptions(), to, loads, OPTIONS)
+    return deployment_limits.embed([text], EmbeddingOptions(), to, loads, OPTIONS)
 
 
 def test_requests_are_counted_and_refused_if_there_is_no_room_soon() -> None:
@@ -57,7 +57,7 @@ def test_a_request_waits_for_room_once() -> None:
     world, loads, to = World(), Loads(), limits(concurrent=1)
     assert loads.start(to, world.now, 0) is not None
     with pytest.raises(RateLimited, match=r"^aa/m was not called: it has 1 requests in progress") as caught:
-        world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, ChainOptions()))
+        world.run(deployment_limits.embed(["one"], EmbeddingOptions(), to, loads, ChainOptions()))
     assert 4.75 < sum(world.slept) < 5.25
     assert (caught.value.provider, caught.value.model) == ("aa", "m")
     assert caught.value.retry_after == SLOT_CHECK
@@ -66,7 +66,7 @@ def test_a_request_waits_for_room_once() -> None:
 
 def test_what_a_provider_refuses_is_tried_again() -> None:
     world, loads, to = World(Status(429), VECTOR), Loads(), limits(concurrent=1)
-    world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, ChainOptions()))
+    world.run(deployment_limits.embed(["one"], EmbeddingOptions(), to, loads, ChainOptions()))
     assert (len(world.requests), loads.in_progress("aa/m")) == (2, 0)
 
 
@@ -74,7 +74,7 @@ def test_the_time_of_the_wait_is_part_of_the_timeout() -> None:
     world, loads, to = World(VECTOR), Loads(), limits(requests_per_minute=1)
     options = ChainOptions(retries=0, timeouts=Timeouts(total=10.0))
     assert loads.start(to, world.now - 58.0, 0) is not None
-    world.run(limited.embed(["one"], EmbeddingOptions(), to, loads, options))
+    world.run(deployment_limits.embed(["one"], EmbeddingOptions(), to, loads, options))
     assert world.requests[0].timeout == 7.0
     assert loads.start(to, world.now, 0) is None
 
@@ -84,7 +84,7 @@ def test_the_time_of_the_wait_is_part_of_the_time_of_a_stream(first_event: float
     world, loads, to = World([b"one"]), Loads(), limits(requests_per_minute=1)
     assert loads.start(to, world.now - 58.0, 0) is not None
     timeouts = Timeouts(total=10.0, first_event=first_event)
-    world.run(limited.limited(pass_through(HTTP, to, timeouts), to, loads, OPTIONS))
+    world.run(deployment_limits.limit_requests(pass_through(HTTP, to, timeouts), to, loads, OPTIONS))
     (sent,) = world.requests
     assert isinstance(sent, Open)
     assert (sent.total, sent.timeout) == (7.0, head)
@@ -111,7 +111,7 @@ def test_a_failed_request_uses_no_tokens(failure: Any) -> None:
 def test_each_batch_of_texts_is_a_request() -> None:
     many = limits(requests_per_minute=1)
     world, loads = World(VECTOR, VECTOR), Loads()
-    plan = limited.limited(two(HTTP), many, loads, OPTIONS)
+    plan = deployment_limits.limit_requests(two(HTTP), many, loads, OPTIONS)
     with pytest.raises(RateLimited):
         world.run(plan)
     assert len(world.requests) == 1
@@ -133,10 +133,10 @@ def test_token_counts_and_rankings_are_counted() -> None:
         api_key="k",
         deployment_limits=to.deployment_limits,
     )
-    count = world.run(limited.count_or_estimate(Request(messages=(user("hi"),)), google, loads, OPTIONS))
+    count = world.run(deployment_limits.count_or_estimate(Request(messages=(user("hi"),)), google, loads, OPTIONS))
     assert count == 3
     with pytest.raises(RateLimited):
-        world.run(limited.count_or_estimate(Request(messages=(user("hi"),)), google, loads, OPTIONS))
+        world.run(deployment_limits.count_or_estimate(Request(messages=(user("hi"),)), google, loads, OPTIONS))
     vllm = Target(
         provider="bb",
         model="m",
@@ -148,14 +148,14 @@ def test_token_counts_and_rankings_are_counted() -> None:
     )
     ranking = Status(200, json.dumps({"results": [{"index": 0, "relevance_score": 1.0}]}).encode())
     world.scripts.append(ranking)
-    world.run(limited.rerank("q", ["d"], None, vllm, loads, OPTIONS))
+    world.run(deployment_limits.rerank("q", ["d"], None, vllm, loads, OPTIONS))
     with pytest.raises(RateLimited):
-        world.run(limited.rerank("q", ["d"], None, vllm, loads, OPTIONS))
+        world.run(deployment_limits.rerank("q", ["d"], None, vllm, loads, OPTIONS))
 
 
 def test_a_stream_has_its_place_until_its_end() -> None:
     world, loads, to = World([b"one", b"two"]), Loads(), limits(concurrent=1)
-    plan = limited.limited(pass_through(HTTP, to, Timeouts()), to, loads, OPTIONS)
+    plan = deployment_limits.limit_requests(pass_through(HTTP, to, Timeouts()), to, loads, OPTIONS)
     pending = world.until(plan, Read)
     assert loads.in_progress("aa/m") == 1
     world.run(plan, pending)
@@ -165,7 +165,7 @@ def test_a_stream_has_its_place_until_its_end() -> None:
 
 def test_a_plan_that_is_closed_gives_its_place_back() -> None:
     world, loads, to = World([b"one"]), Loads(), limits(concurrent=1)
-    plan = limited.limited(pass_through(HTTP, to, Timeouts()), to, loads, OPTIONS)
+    plan = deployment_limits.limit_requests(pass_through(HTTP, to, Timeouts()), to, loads, OPTIONS)
     world.until(plan, Read)
     plan.close()
     assert loads.in_progress("aa/m") == 0
@@ -173,7 +173,7 @@ def test_a_plan_that_is_closed_gives_its_place_back() -> None:
 
 def test_a_plan_that_fails_at_its_end_gives_its_place_back() -> None:
     world, loads, to = World(), Loads(), limits(concurrent=1)
-    plan = limited.limited(failing(HTTP), to, loads, OPTIONS)
+    plan = deployment_limits.limit_requests(failing(HTTP), to, loads, OPTIONS)
     world.until(plan, Send)
     assert loads.in_progress("aa/m") == 1
     with pytest.raises(ValueError, match="a bug"):
@@ -221,4 +221,4 @@ def test_what_the_provider_reports_is_learnt() -> None:
 
 
 def test_the_size_of_a_form_is_no_number_of_tokens() -> None:
-    assert limited.body_tokens(HttpRequest(method="POST", path="/", body=b"--boundary" * 100)) == 0
+    assert deployment_limits.body_tokens(HttpRequest(method="POST", path="/", body=b"--boundary" * 100)) == 0
