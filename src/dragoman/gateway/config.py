@@ -26,7 +26,7 @@ from dragoman.gateway.accounting.bodies import BodySettings
 from dragoman.gateway.accounting.quotas import WhenDown
 from dragoman.gateway.auth.api_keys import Key, LimitHolder, Team
 from dragoman.gateway.catalog import Tier
-from dragoman.gateway.hooks.load import HookSettings, read_hook
+from dragoman.gateway.hooks.settings import HookSettings, read_hook
 from dragoman.gateway.observability.alerts import AlertSettings
 from dragoman.gateway.observability.metrics import MetricLabel
 from dragoman.gateway.response_cache import CacheSettings

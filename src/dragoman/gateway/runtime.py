@@ -27,7 +27,7 @@ from dragoman.gateway.config import (
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.files import FileStore
 from dragoman.gateway.hooks.base import HookServices
-from dragoman.gateway.hooks.load import make_hooks
+from dragoman.gateway.hooks.settings import make_hooks
 from dragoman.gateway.item_lists import ItemListStore
 from dragoman.gateway.management.state import EMPTY, ManagedState, merge
 from dragoman.gateway.observability.access_log import AccessLog
