@@ -30,7 +30,7 @@ from dragoman.io.hooks import Call, Hooks, observed
 from dragoman.io.tracebacks import shorten_traceback
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
-from dragoman.targets.connection import check_headers
+from dragoman.targets.connection_options import check_headers
 from dragoman.targets.option_hints import refuse_stream
 from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target

@@ -40,7 +40,7 @@ from dragoman.targets.config import (
     make_provider,
     read_config,
 )
-from dragoman.targets.connection import (
+from dragoman.targets.connection_options import (
     ConnectionOptions,
     check_base_url,
     check_connection,

@@ -28,7 +28,7 @@ from dragoman.errors import AuthFailed, DragomanError, Interrupted, RateLimited,
 from dragoman.events import Restarted
 from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
-from dragoman.targets.connection import ConnectionOptions
+from dragoman.targets.connection_options import ConnectionOptions
 from dragoman.targets.estimates import prompt_tokens, total_tokens
 from dragoman.targets.pools import Affinity, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target

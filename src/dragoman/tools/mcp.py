@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from dragoman.errors import ConnectFailed, InvalidTool, SetupError
 from dragoman.io.task_runner import start_thread
-from dragoman.targets.connection import check_headers
+from dragoman.targets.connection_options import check_headers
 from dragoman.tools.decorator import TIMEOUT, Handler, gather, is_tool_timeout
 from dragoman.tools.toolbox import Toolbox
 from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult

@@ -11,7 +11,7 @@ import pytest
 
 import dragoman
 from dragoman import InvalidRequest, Registry, Token
-from dragoman.targets.connection import ConnectionOptions
+from dragoman.targets.connection_options import ConnectionOptions
 
 ANSWER = {"choices": [{"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}]}
 
