@@ -12,7 +12,6 @@ from dragoman.gateway.accounting.usage import MAX_RECENT, RecentRequests
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.dashboard import files
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest

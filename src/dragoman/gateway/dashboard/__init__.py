@@ -8,7 +8,7 @@ All data of the page, and all that it changes, goes through the admin API (`gate
 
 from collections.abc import Iterator
 
-from dragoman.gateway.dashboard.files import FILES, file, page
+from dragoman.gateway.dashboard.static_files import FILES, file, page
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.response import GatewayResponse, RequestHandler
 from dragoman.wires.common.server_endpoints import Route
