@@ -29,7 +29,7 @@ from dragoman.gateway.files import FileStore
 from dragoman.gateway.hooks.base import HookServices
 from dragoman.gateway.hooks.settings import make_hooks
 from dragoman.gateway.item_lists import ItemListStore
-from dragoman.gateway.management.state import EMPTY, ManagedState, merge
+from dragoman.gateway.management.managed_state import EMPTY, ManagedState, merge
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.alerts import Alerts
 from dragoman.gateway.observability.metrics import Metrics

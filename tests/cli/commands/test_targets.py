@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.engine.health import Health
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.management.managed_state import ManagedState, encode_state
 from dragoman.gateway.management.manager import KEY, StateRead, read_state
-from dragoman.gateway.management.state import ManagedState, encode_state
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store, open_store
 from tests.support.cli import dragoman

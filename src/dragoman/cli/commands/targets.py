@@ -11,8 +11,8 @@ from dragoman.cli.gateway_config import gateway_config, gateway_store
 from dragoman.cli.parser import UsageError
 from dragoman.engine.health import Health
 from dragoman.gateway.config import configure_registry
+from dragoman.gateway.management.managed_state import merge
 from dragoman.gateway.management.manager import ChangeNote, note_in_store, read_state
-from dragoman.gateway.management.state import merge
 from dragoman.gateway.observability.health import state_of
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store

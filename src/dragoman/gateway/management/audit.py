@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
+from dragoman.gateway.management.managed_state import Change
 from dragoman.gateway.management.operations import AdminCall, AdminOperation
-from dragoman.gateway.management.state import Change
 
 MAX_ID = 10**15
 

@@ -22,8 +22,8 @@ from dragoman.gateway.management.holders import (
     with_fields,
     without_name,
 )
+from dragoman.gateway.management.managed_state import MAX_KEYS, ManagedState
 from dragoman.gateway.management.operations import AdminCall, AdminOperation, Named
-from dragoman.gateway.management.state import MAX_KEYS, ManagedState
 from dragoman.gateway.management.teams import TeamView, team_view
 from dragoman.gateway.runtime import Runtime
 

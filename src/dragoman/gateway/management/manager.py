@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest, SetupError, StoreDown
-from dragoman.gateway.management.state import (
+from dragoman.gateway.management.managed_state import (
     EMPTY,
     RECENT_CHANGES,
     Change,

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from dragoman.errors import DragomanError, InvalidRequest, SetupError
 from dragoman.gateway.errors import NameNotFound
 from dragoman.gateway.management.holders import Source
+from dragoman.gateway.management.managed_state import TABLE_KINDS, ManagedState, TableKind, file_tables, merged_tables
 from dragoman.gateway.management.operations import AdminCall, AdminHandler, AdminOperation, Named
 from dragoman.gateway.management.secrets import has_secrets, hide_secrets, restore_secrets
-from dragoman.gateway.management.state import TABLE_KINDS, ManagedState, TableKind, file_tables, merged_tables
 from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
 

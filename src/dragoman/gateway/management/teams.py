@@ -19,8 +19,8 @@ from dragoman.gateway.management.holders import (
     with_fields,
     without_name,
 )
+from dragoman.gateway.management.managed_state import ManagedState
 from dragoman.gateway.management.operations import AdminCall, AdminOperation, Named
-from dragoman.gateway.management.state import ManagedState
 from dragoman.gateway.runtime import Runtime
 
 
