@@ -14,7 +14,7 @@ from dragoman.cli.parser import parser_of
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
 from dragoman.gateway.observability.metrics import Metrics
-from dragoman.gateway.server.checks import check_auth
+from dragoman.gateway.server.start_checks import check_auth
 from tests.support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"

@@ -14,9 +14,9 @@ from dragoman.gateway.app import App
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.body_limits import BodyMemory
-from dragoman.gateway.server.checks import override
 from dragoman.gateway.server.http_server import HttpServer
 from dragoman.gateway.server.response import GatewayResponse, Write
+from dragoman.gateway.server.start_checks import override
 from dragoman.gateway.server.worker import listen
 from dragoman.http import HttpRequest
 from dragoman.io.http_client import HttpClient

@@ -11,7 +11,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import Config, configure_registry, decode_config
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.checks import check_store
+from dragoman.gateway.server.start_checks import check_store
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "gateway.md"

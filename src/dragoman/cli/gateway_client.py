@@ -12,7 +12,7 @@ import msgspec
 from dragoman.cli.gateway_config import gateway_url
 from dragoman.engine.effects import Send
 from dragoman.errors import ConnectFailed, DragomanError
-from dragoman.gateway.server.checks import is_loopback
+from dragoman.gateway.server.start_checks import is_loopback
 from dragoman.http import HttpRequest, HttpResponse, split_base_url
 from dragoman.io.transport import make_transport
 from dragoman.targets.provider import clean_key

@@ -10,7 +10,7 @@ from dragoman.cli.parser import config_path
 from dragoman.errors import SetupError
 from dragoman.gateway.config import Config
 from dragoman.gateway.runtime import read_config, read_gateway_settings
-from dragoman.gateway.server.checks import address
+from dragoman.gateway.server.start_checks import address
 from dragoman.gateway.store import Store, open_store
 
 

@@ -10,7 +10,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.config import FILE, GatewaySettings
 from dragoman.gateway.runtime import Runtime, read_config
-from dragoman.gateway.server.checks import check_store
+from dragoman.gateway.server.start_checks import check_store
 
 log = logging.getLogger("dragoman.gateway")
 

@@ -18,9 +18,16 @@ from dragoman.gateway.config import Config, GatewaySettings
 from dragoman.gateway.observability import access_log as logs
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
-from dragoman.gateway.server.checks import address, check_auth, check_store, is_loopback, override, warn_if_not_shared
 from dragoman.gateway.server.http_server import HttpServer, tls_context
 from dragoman.gateway.server.listener import bind
+from dragoman.gateway.server.start_checks import (
+    address,
+    check_auth,
+    check_store,
+    is_loopback,
+    override,
+    warn_if_not_shared,
+)
 from dragoman.gateway.server.supervisor import DRAIN, LAST_WORDS, RELOAD, STOP, Inheritance, WorkerSettings, report
 
 CONFIG_CHECK_INTERVAL = 1.0
