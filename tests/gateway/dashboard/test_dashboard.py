@@ -12,6 +12,7 @@ from dragoman.gateway.accounting.usage import MAX_RECENT, RecentRequests
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.dashboard import static_files
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
@@ -232,7 +233,7 @@ def test_no_prompt_and_no_key_is_shown_even_if_the_provider_repeats_it() -> None
 
 def pages() -> Iterator[tuple[str, Seen]]:
     app = app_of(is_local=False)
-    for path in ("/", *(f"/dashboard/{name}" for name in files.FILES)):
+    for path in ("/", *(f"/dashboard/{name}" for name in static_files.FILES)):
         yield path, see(app, HttpRequest(method="GET", path=path))
 
 
@@ -254,6 +255,6 @@ def test_the_page_names_no_place_outside() -> None:
 
 
 def test_every_file_is_served_and_all_of_them_are_small() -> None:
-    folder = Path(files.__file__).parent / "static"
-    assert {path.name for path in folder.iterdir()} == {files.PAGE, *files.FILES}
+    folder = Path(static_files.__file__).parent / "static"
+    assert {path.name for path in folder.iterdir()} == {static_files.PAGE, *static_files.FILES}
     assert sum(path.stat().st_size for path in folder.iterdir()) < 130_000
