@@ -14,7 +14,7 @@ from dragoman.registry import Registry
 from dragoman.targets.target import Target
 from dragoman.types import CachePoint, File, Image, Request, user
 from dragoman.types.caching import mark_part
-from dragoman.wires.base import FileHooks
+from dragoman.wires.base import WireFiles
 from dragoman.wires.common.multipart import decode_form
 from dragoman.wires.common.uploads import KEPT_FOR, MARGIN, NextUpload, Uploaded
 
@@ -30,7 +30,7 @@ def target(spec: str) -> Target:
     return Registry(env={}, api_key="k-123456").target(spec)
 
 
-def hooks(spec: str) -> FileHooks:
+def hooks(spec: str) -> WireFiles:
     files = wires.get(target(spec).wire).files
     assert files is not None
     return files

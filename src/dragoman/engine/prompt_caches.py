@@ -18,7 +18,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Opaque, Request
 from dragoman.types.caching import mark_of
-from dragoman.wires.base import PromptCacheHooks
+from dragoman.wires.base import WirePromptCaches
 from dragoman.wires.common.caching import block_point
 from dragoman.wires.common.prompt_caches import CacheSplit
 
@@ -77,7 +77,7 @@ class _Cached:
     """One attempt with a stored beginning of its prompt."""
 
     def __init__(
-        self, hooks: PromptCacheHooks, target: Target, call: CallContext, beginning: Request | None, ttl: int
+        self, hooks: WirePromptCaches, target: Target, call: CallContext, beginning: Request | None, ttl: int
     ) -> None:
         self._hooks = hooks
         self._target = target

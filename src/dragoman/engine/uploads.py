@@ -21,7 +21,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Message, Notice, Part, Request
 from dragoman.types.files import file_name, is_file
-from dragoman.wires.base import FileHooks
+from dragoman.wires.base import WireFiles
 from dragoman.wires.common.caching import point_block
 from dragoman.wires.common.uploads import Media, NextUpload, Uploaded
 
@@ -110,7 +110,7 @@ def _names(error: ProviderError, id: str) -> bool:
 
 def _store(
     part: Media,
-    hooks: FileHooks,
+    hooks: WireFiles,
     target: Target,
     call: CallContext,
     notices: list[Notice],
@@ -141,7 +141,7 @@ def file_key(part: Media, target: Target, /) -> str:
     return f"file:{sha256(account.encode()).hexdigest()[:32]}:{sha256(part.data or b'').hexdigest()}"
 
 
-def _upload(http: HttpRequest, part: Media, hooks: FileHooks, target: Target, call: CallContext) -> Plan[Uploaded]:
+def _upload(http: HttpRequest, part: Media, hooks: WireFiles, target: Target, call: CallContext) -> Plan[Uploaded]:
     for _ in range(MAX_STEPS):
         response = yield from send_aside(http, target, call)
         step = hooks.follow(response, part, target)

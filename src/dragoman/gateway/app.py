@@ -66,7 +66,7 @@ from dragoman.gateway.stream import TICKS, ResponseStream, complete
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Response
-from dragoman.wires.base import BackgroundHooks, SocketHooks, Wire, unsupported_parts
+from dragoman.wires.base import Wire, WireBackground, WireSocket, unsupported_parts
 from dragoman.wires.common.batch_values import BatchQuery, StoredBatch
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
@@ -229,7 +229,7 @@ class App:
         except Exception as error:  # noqa: BLE001 - as in `answer`
             return await self._failed(context, to_dragoman_error(error, context.id))
 
-    async def open_socket(self, http: HttpRequest, /) -> SocketHooks | GatewayResponse:
+    async def open_socket(self, http: HttpRequest, /) -> WireSocket | GatewayResponse:
         """How to talk with a client that asks for a WebSocket, or the response that refuses it."""
         context = RequestContext(self.runtime, replace(http, method="POST"))
         try:
@@ -352,7 +352,7 @@ class App:
         running = await self._background.start(context, write_all, stream.end)
         if wants_stream:
             return self._background.stream(context, running)
-        hooks = cast("BackgroundHooks", wire.background)
+        hooks = cast("WireBackground", wire.background)
         headers = [*context.response_headers(), *record.limit_headers]
         return with_headers(hooks.encode(running.progress.snapshot), headers)
 

@@ -27,7 +27,7 @@ from dragoman.gateway.server.response import GatewayResponse, Write, with_header
 from dragoman.gateway.shared_events import PING, EventReader, EventWriter
 from dragoman.gateway.store import Store
 from dragoman.types import Finish, JsonObject, Message, Response, dump, load
-from dragoman.wires.base import BackgroundHooks, ResponseProgress
+from dragoman.wires.base import ResponseProgress, WireBackground
 from dragoman.wires.common.server_endpoints import (
     CancelResponse,
     EndpointRequest,
@@ -209,7 +209,7 @@ class BackgroundResponses:
         return None if entry is None else load(entry.value, StoredResponse)
 
     async def _fetch(
-        self, context: RequestContext, hooks: BackgroundHooks, id: str, after: int | None
+        self, context: RequestContext, hooks: WireBackground, id: str, after: int | None
     ) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
         if running is None:
@@ -224,7 +224,7 @@ class BackgroundResponses:
         return self.stream(context, running, start=after + 1)
 
     async def _stream_from_store(
-        self, context: RequestContext, hooks: BackgroundHooks, id: str, after: int
+        self, context: RequestContext, hooks: WireBackground, id: str, after: int
     ) -> GatewayResponse | None:
         """The events of a response that runs in another worker; None if it is complete in the meantime."""
 
@@ -254,7 +254,7 @@ class BackgroundResponses:
         """The events of a response; a client that hangs up does not end it."""
         return _event_stream(context, partial(running.follow, start=start))
 
-    async def _stored(self, context: RequestContext, hooks: BackgroundHooks, id: str) -> JsonObject | None:
+    async def _stored(self, context: RequestContext, hooks: WireBackground, id: str) -> JsonObject | None:
         """The snapshot of a response that runs elsewhere, failed or was cancelled; None if it is complete."""
         if await context.runtime.responses.load(context.owner, id) is not None:
             return None
@@ -267,7 +267,7 @@ class BackgroundResponses:
         snapshot = _decode(entry.value)
         return hooks.fail(snapshot, WORKER_STOPPED) if lease is None and not hooks.is_over(snapshot) else snapshot
 
-    async def _cancel(self, context: RequestContext, hooks: BackgroundHooks, id: str) -> GatewayResponse | None:
+    async def _cancel(self, context: RequestContext, hooks: WireBackground, id: str) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
         if running is not None:
             await _end(running)

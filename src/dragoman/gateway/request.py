@@ -45,7 +45,7 @@ from dragoman.http import HttpRequest
 from dragoman.schema.cost_bounds import check_size
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, dump
-from dragoman.wires.base import CompactionHooks, Wire
+from dragoman.wires.base import Wire, WireCompaction
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON, notice_text
 from dragoman.wires.common.server_endpoints import (
@@ -350,7 +350,7 @@ class RequestContext:
             self.record.cache = entry
         return entry
 
-    def _compaction(self, compaction: CompactionHooks) -> CompactionHooks | None:
+    def _compaction(self, compaction: WireCompaction) -> WireCompaction | None:
         """How to compact the conversation, if the request asks for it and not every target can do it itself."""
         if not compaction.is_requested(self.request):
             return None

@@ -3,10 +3,10 @@
 from dragoman.engine.effects import Emit, Plan
 from dragoman.events import to_events
 from dragoman.types import Finish, Message, Response, Usage
-from dragoman.wires.base import CompactionHooks
+from dragoman.wires.base import WireCompaction
 
 
-def compacted(plan: Plan[Response], compaction: CompactionHooks, /) -> Plan[Response]:
+def compacted(plan: Plan[Response], compaction: WireCompaction, /) -> Plan[Response]:
     """The plan of a summary, with the summary as a compaction."""
     summary = yield from plan
     response = compaction.to_compaction(summary)

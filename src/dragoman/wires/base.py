@@ -164,7 +164,7 @@ class ServerHalf(Protocol):
         ...
 
 
-class CompactionHooks(Protocol):
+class WireCompaction(Protocol):
     """How a conversation is compacted for clients of the protocol, if the target cannot do it itself."""
 
     def is_requested(self, request: Request, /) -> bool:
@@ -197,7 +197,7 @@ class ResponseProgress(Protocol):
         ...
 
 
-class BackgroundHooks(Protocol):
+class WireBackground(Protocol):
     """How clients of the protocol see a response that runs in the background."""
 
     def progress(self, request: Request, head: Started, /) -> ResponseProgress:
@@ -225,7 +225,7 @@ class BackgroundHooks(Protocol):
         ...
 
 
-class FileHooks(Protocol):
+class WireFiles(Protocol):
     """How files are stored at a provider of the protocol, and how requests refer to them."""
 
     def start(self, part: Media, target: Target, /) -> HttpRequest | None:
@@ -245,7 +245,7 @@ class FileHooks(Protocol):
         ...
 
 
-class PromptCacheHooks(Protocol):
+class WirePromptCaches(Protocol):
     """How beginnings of prompts are stored at a provider of the protocol, and how requests refer to them."""
 
     def split(
@@ -285,7 +285,7 @@ class SocketRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The message that answers it, if there is nothing to generate."""
 
 
-class SocketHooks(Protocol):
+class WireSocket(Protocol):
     """How clients of the protocol send requests over a WebSocket, on the paths of its server half."""
 
     def decode(self, http: HttpRequest, /) -> SocketRequest:
@@ -328,15 +328,15 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The files with the results of a batch of a client, answers and errors; None if the protocol has no such files."""
     stored_chats: StoredChats | None = None
     """How requests ask for a stored chat; None if the protocol has none."""
-    compaction: CompactionHooks | None = None
+    compaction: WireCompaction | None = None
     """How clients ask for a conversation to be compacted; None if the protocol has no compaction."""
-    background: BackgroundHooks | None = None
+    background: WireBackground | None = None
     """How responses run in the background; None if the protocol has no such responses."""
-    socket: SocketHooks | None = None
+    socket: WireSocket | None = None
     """How clients send requests over a WebSocket; None if the protocol has none."""
-    prompt_caches: PromptCacheHooks | None = None
+    prompt_caches: WirePromptCaches | None = None
     """How beginnings of prompts are stored; None if the protocol has no such thing."""
-    files: FileHooks | None = None
+    files: WireFiles | None = None
     """How files are uploaded and referred to; None if the protocol has no files."""
     returned_call: Callable[[Request], Callable[[ToolCall], ToolCall]] | None = None
     """For a request: makes of a call in the answer the call that its client sends back; None if they are the same."""

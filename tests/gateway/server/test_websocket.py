@@ -27,7 +27,7 @@ from dragoman.gateway.server.websocket import SocketSession
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, CloseAfter, FaultyServer, StallAfter
 from dragoman.types import Text
-from dragoman.wires.base import SocketHooks
+from dragoman.wires.base import WireSocket
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
 from tests.support.gateway.dialects import app_of
 from tests.support.gateway.live import PATIENCE, Gateway, record
@@ -360,7 +360,7 @@ def with_session(
     asyncio.run(run())
 
 
-def _as_hooks(hooks: Any) -> SocketHooks:
+def _as_hooks(hooks: Any) -> WireSocket:
     assert hasattr(hooks, "decode"), hooks
     return hooks  # type: ignore[no-any-return] # checked by its method
 

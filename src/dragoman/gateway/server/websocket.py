@@ -19,7 +19,7 @@ from dragoman.gateway.conversations import RecentResponses
 from dragoman.gateway.errors import BodyTooLarge, Busy
 from dragoman.gateway.server.body_limits import BodyBytes, decode_body
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.wires.base import SocketHooks, SocketRequest
+from dragoman.wires.base import SocketRequest, WireSocket
 
 MAX_LANES = 16
 """Requests of one WebSocket that run at the same time."""
@@ -61,7 +61,7 @@ class SocketSession:
         self,
         app: App,
         http: HttpRequest,
-        hooks: SocketHooks,
+        hooks: WireSocket,
         socket: Socket,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -64,7 +64,7 @@ _CODES = ("server_error", "rate_limit_exceeded", "invalid_prompt")
 
 
 class ResponsesBackground:
-    """The `BackgroundHooks` of the Responses API."""
+    """The `WireBackground` of the Responses API."""
 
     def progress(self, request: Request, head: Started, /) -> ResponsesProgress:
         return ResponsesProgress(request, head)

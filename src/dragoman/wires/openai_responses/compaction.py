@@ -48,7 +48,7 @@ PROMPT = (
 
 
 class ResponsesCompaction:
-    """The `CompactionHooks` of the Responses API."""
+    """The `WireCompaction` of the Responses API."""
 
     def is_requested(self, request: Request, /) -> bool:
         return bool(request.messages) and any(_is_trigger(part) for part in request.messages[-1].parts)

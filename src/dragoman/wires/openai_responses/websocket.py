@@ -26,7 +26,7 @@ _decode = msgspec.json.Decoder(JsonObject).decode
 
 
 class ResponsesSocket:
-    """The `SocketHooks` of the Responses API."""
+    """The `WireSocket` of the Responses API."""
 
     def decode(self, http: HttpRequest, /) -> SocketRequest:
         data = decode_request_json(http)
