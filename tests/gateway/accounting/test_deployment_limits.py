@@ -6,7 +6,7 @@ from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.deployment_limits import StoredDeploymentLimits
 from dragoman.gateway.accounting.quotas import Quotas, WhenDown
 from dragoman.gateway.store import Store
-from dragoman.gateway.store.base import Charge, Reservation
+from dragoman.gateway.store.base import Charge, ReserveOutcome
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.targets.pools import DeploymentLimits
 from dragoman.targets.target import Target
@@ -72,7 +72,7 @@ def test_requests_in_progress_are_limited(opened: Opened) -> None:
 class DownStore(MemoryStore):
     is_shared = True
 
-    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> ReserveOutcome:
         raise StoreDown("down")
 
 

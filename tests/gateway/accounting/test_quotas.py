@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import NANO, SLOT_TTL, ExpectedUsage, OverLimit, QuotaAdmission, Quotas
+from dragoman.gateway.accounting.quotas import NANO, SLOT_TTL, ExpectedUsage, OverLimit, QuotaReservation, Quotas
 from dragoman.gateway.auth.api_keys import Key, KeyBudget
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
@@ -46,7 +46,7 @@ def key(**limits: Any) -> Key:
 async def refused(limits: Quotas, by: Key, **usage: Any) -> OverLimit:
     fields: dict[str, Any] = {"tokens": 10, **usage}
     with pytest.raises(OverLimit) as caught:
-        await limits.admit(by, ExpectedUsage(**fields))
+        await limits.reserve(by, ExpectedUsage(**fields))
     return caught.value
 
 
@@ -56,7 +56,7 @@ async def refused(limits: Quotas, by: Key, **usage: Any) -> OverLimit:
 def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(requests_per_minute=2)
-        first = await limits.admit(team, ExpectedUsage(10))
+        first = await limits.reserve(team, ExpectedUsage(10))
         assert dict(first.headers) == {
             "X-RateLimit-Limit-Requests": "2",
             "X-RateLimit-Remaining-Requests": "1",
@@ -64,12 +64,12 @@ def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
         }
         await limits.finish(first, tokens=0)
         clock.now += 20.5
-        await limits.admit(team, ExpectedUsage(10))
+        await limits.reserve(team, ExpectedUsage(10))
         error = await refused(limits, team)
         assert (error.retry_after, error.http_status, error.retry) == (40.5, 429, True)
         assert dict(error.headers)["X-RateLimit-Remaining-Requests"] == "0"
         clock.now += 40.5
-        await limits.admit(team, ExpectedUsage(10))
+        await limits.reserve(team, ExpectedUsage(10))
 
     run(opened, work)
 
@@ -77,10 +77,10 @@ def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
 def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
-        admission = await limits.admit(team, ExpectedUsage(80))
+        reservation = await limits.reserve(team, ExpectedUsage(80))
         await refused(limits, team, tokens=30)
-        await limits.finish(admission, tokens=70)
-        await limits.admit(team, ExpectedUsage(30))
+        await limits.finish(reservation, tokens=70)
+        await limits.reserve(team, ExpectedUsage(30))
         await refused(limits, team, tokens=1)
 
     run(opened, work)
@@ -89,7 +89,7 @@ def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> Non
 def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
-        await limits.finish(await limits.admit(team, ExpectedUsage(10)), tokens=250)
+        await limits.finish(await limits.reserve(team, ExpectedUsage(10)), tokens=250)
         error = await refused(limits, team, tokens=1)
         assert error.retry_after == 61.0
 
@@ -99,7 +99,7 @@ def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> N
 def test_unknown_usage_keeps_what_was_reserved(clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
-        await limits.finish(await limits.admit(team, ExpectedUsage(90)), tokens=None)
+        await limits.finish(await limits.reserve(team, ExpectedUsage(90)), tokens=None)
         await refused(limits, team, tokens=11)
 
     run(lambda: MemoryStore(clock=clock), work)
@@ -120,11 +120,11 @@ def test_a_request_that_can_never_fit_is_not_retried(opened: Opened) -> None:
 def test_a_guess_larger_than_a_limit_takes_all_of_it(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(tokens_per_minute=100, budgets=(KeyBudget(per="day", tokens=150),))
-        admission = await limits.admit(team, ExpectedUsage(1034), minimum=ExpectedUsage(10))
-        assert dict(admission.headers)["X-RateLimit-Remaining-Tokens"] == "0"
-        assert dict(admission.headers)["X-RateLimit-Remaining-Tokens-Day"] == "0"
-        await limits.finish(admission, tokens=20)
-        await limits.admit(team, ExpectedUsage(80))
+        reservation = await limits.reserve(team, ExpectedUsage(1034), minimum=ExpectedUsage(10))
+        assert dict(reservation.headers)["X-RateLimit-Remaining-Tokens"] == "0"
+        assert dict(reservation.headers)["X-RateLimit-Remaining-Tokens-Day"] == "0"
+        await limits.finish(reservation, tokens=20)
+        await limits.reserve(team, ExpectedUsage(80))
 
     run(opened, work)
 
@@ -133,8 +133,8 @@ def test_what_is_certain_has_to_fit(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(tokens_per_minute=100)
         with pytest.raises(OverLimit, match="less than this request may use"):
-            await limits.admit(team, ExpectedUsage(1124), minimum=ExpectedUsage(101))
-        await limits.admit(team, ExpectedUsage(1124), minimum=ExpectedUsage(100))
+            await limits.reserve(team, ExpectedUsage(1124), minimum=ExpectedUsage(101))
+        await limits.reserve(team, ExpectedUsage(1124), minimum=ExpectedUsage(100))
 
     run(opened, work)
 
@@ -145,8 +145,8 @@ def test_the_remaining_amounts_are_reported_when_a_request_ends(opened: Opened, 
         team = key(
             requests_per_minute=9, tokens_per_minute=100, concurrent=2, budgets=(KeyBudget(per="day", tokens=500),)
         )
-        admission = await limits.admit(team, ExpectedUsage(80))
-        headers = dict((await limits.finish(admission, tokens=30)).headers)
+        reservation = await limits.reserve(team, ExpectedUsage(80))
+        headers = dict((await limits.finish(reservation, tokens=30)).headers)
         remaining = {
             name.removeprefix("X-RateLimit-Remaining-"): headers[name] for name in headers if "Remaining" in name
         }
@@ -165,7 +165,7 @@ def test_asking_how_it_stands_takes_nothing(opened: Opened, clock: Clock) -> Non
         headers = dict([await limits.limit_headers(team) for _ in range(3)][-1])
         assert headers["X-RateLimit-Remaining-Requests"] == "1"
         assert headers["X-RateLimit-Reset-Tokens"] == "0s"
-        await limits.admit(team, ExpectedUsage(10))
+        await limits.reserve(team, ExpectedUsage(10))
 
     run(opened, work)
 
@@ -178,7 +178,7 @@ def test_asking_how_it_stands_writes_nothing(clock: Clock, tmp_path: Path) -> No
         team = key(
             requests_per_minute=2, tokens_per_minute=99, concurrent=2, budgets=(KeyBudget(per="day", dollars=1.0),)
         )
-        await limits.admit(team, ExpectedUsage(10))
+        await limits.reserve(team, ExpectedUsage(10))
         with closing(sqlite3.connect(path)) as other:
             before = other.execute("PRAGMA data_version").fetchone()
             assert dict(await limits.limit_headers(team))["X-RateLimit-Remaining-Concurrent"] == "1"
@@ -212,7 +212,7 @@ def test_what_remains_and_when_to_retry_are_true(uses: list[tuple[int, int, int]
                 clock.now += wait - 0.001
                 await refused(limits, team, tokens=reserved)
                 clock.now += 0.001
-            await limits.finish(await limits.admit(team, ExpectedUsage(reserved)), tokens=used)
+            await limits.finish(await limits.reserve(team, ExpectedUsage(reserved)), tokens=used)
 
     run(lambda: MemoryStore(clock=clock), work)
 
@@ -224,10 +224,10 @@ async def left_of(limits: Quotas, by: Key) -> int:
 def test_a_concurrency_slot_is_released_when_a_request_ends(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1)
-        first = await limits.admit(team, ExpectedUsage(1))
+        first = await limits.reserve(team, ExpectedUsage(1))
         assert (await refused(limits, team)).retry_after == 1.0
         await limits.finish(first, tokens=None)
-        await limits.admit(team, ExpectedUsage(1))
+        await limits.reserve(team, ExpectedUsage(1))
 
     run(opened, work)
 
@@ -235,13 +235,13 @@ def test_a_concurrency_slot_is_released_when_a_request_ends(opened: Opened) -> N
 def test_the_seat_of_a_gateway_that_died_falls_free(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         dead, alive, team = Quotas(store, clock=clock), Quotas(store, clock=clock), key(concurrent=2)
-        await dead.admit(team, ExpectedUsage(1))
-        await alive.admit(team, ExpectedUsage(1))
+        await dead.reserve(team, ExpectedUsage(1))
+        await alive.reserve(team, ExpectedUsage(1))
         clock.now += SLOT_TTL / 2
         await alive.maintain()
         await refused(alive, team)
         clock.now += SLOT_TTL / 2 + 1
-        await alive.admit(team, ExpectedUsage(1))
+        await alive.reserve(team, ExpectedUsage(1))
         await refused(alive, team)
 
     run(opened, work)
@@ -252,10 +252,10 @@ def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any,
     async def work(store: Store) -> None:
         clock.now = 1_794_924_000.0  # 14:00 UTC on the 17th of November 2026
         limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per=per, tokens=100),))
-        await limits.finish(await limits.admit(team, ExpectedUsage(50)), tokens=90)
+        await limits.finish(await limits.reserve(team, ExpectedUsage(50)), tokens=90)
         assert (await refused(limits, team, tokens=20)).retry_after == remaining
         clock.now += remaining
-        await limits.admit(team, ExpectedUsage(20))
+        await limits.reserve(team, ExpectedUsage(20))
 
     run(opened, work)
 
@@ -263,10 +263,10 @@ def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any,
 def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per="day", dollars=0.01),))
-        admissions = [await limits.admit(team, ExpectedUsage(1, NANO // 1000)) for _ in range(10)]
-        for admission in admissions:
-            await limits.finish(admission, tokens=1, cost=NANO // 1000)
-        assert dict(admissions[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
+        reservations = [await limits.reserve(team, ExpectedUsage(1, NANO // 1000)) for _ in range(10)]
+        for reservation in reservations:
+            await limits.finish(reservation, tokens=1, cost=NANO // 1000)
+        assert dict(reservations[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
         error = await refused(limits, team, cost=None)
         assert error.message == "key team: the limit of 0.01 dollars per day is reached"
 
@@ -297,7 +297,7 @@ def test_a_refusal_says_what_is_left_and_what_the_request_reserves(
 ) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(budgets=(budget,))
-        await limits.admit(team, used)
+        await limits.reserve(team, used)
         assert (await refused(limits, team, tokens=wanted.tokens, cost=wanted.cost)).message == message
 
     run(opened, work)
@@ -309,7 +309,7 @@ def test_a_refused_request_takes_nothing(opened: Opened, clock: Clock) -> None:
         for _ in range(5):
             await refused(limits, team, tokens=200)
         for _ in range(5):
-            await limits.admit(team, ExpectedUsage(20))
+            await limits.reserve(team, ExpectedUsage(20))
 
     run(opened, work)
 
@@ -318,9 +318,9 @@ def test_without_limits_the_store_is_not_called(clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits = Quotas(store)
         for who in (None, key()):
-            admission = await limits.admit(who, ExpectedUsage(1))
-            assert admission == QuotaAdmission()
-            await limits.finish(admission, tokens=5)
+            reservation = await limits.reserve(who, ExpectedUsage(1))
+            assert reservation == QuotaReservation()
+            await limits.finish(reservation, tokens=5)
 
     run(Broken, work)
 
@@ -338,7 +338,7 @@ async def main(url, team, fields):
     limits, team = Quotas(store), Key(id=team, hash="b2:0:0:0", **json.loads(fields, object_hook=budget))
     async def one():
         try:
-            return await limits.admit(team, ExpectedUsage(10))
+            return await limits.reserve(team, ExpectedUsage(10))
         except OverLimit:
             return None
     await store.read("warm")
@@ -406,21 +406,21 @@ def test_tokens_of_many_never_pass_the_limit_while_they_settle(opened: Opened) -
         async def one(n: int) -> None:
             nonlocal used
             try:
-                admission = await limits.admit(team, ExpectedUsage(40))
+                reservation = await limits.reserve(team, ExpectedUsage(40))
             except OverLimit:
                 return
             used += n % 41
-            await limits.finish(admission, tokens=n % 41)
+            await limits.finish(reservation, tokens=n % 41)
 
         await asyncio.gather(*(one(n) for n in range(200)))
         assert used <= 1000
-        (level,) = (await store.reserve([admission_window(team)])).levels
+        (level,) = (await store.reserve([reservation_window(team)])).levels
         assert level.used == used
 
     run(opened, work)
 
 
-def admission_window(team: Key) -> Any:
+def reservation_window(team: Key) -> Any:
     from dragoman.gateway.store.base import WindowCounter
 
     return WindowCounter(key=f"{team.id}:tokens", amount=0, limit=10**6, period=60.0)
@@ -432,13 +432,13 @@ def admission_window(team: Key) -> Any:
 def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1, tokens_per_minute=10)
-        admitting = asyncio.ensure_future(limits.admit(team, ExpectedUsage(10)))
+        admitting = asyncio.ensure_future(limits.reserve(team, ExpectedUsage(10)))
         await asyncio.sleep(0)
         if not admitting.cancel():  # memory is too fast to be cancelled
             await limits.finish(admitting.result(), tokens=0)
         await asyncio.wait([admitting])
         await limits.aclose()
-        await limits.admit(team, ExpectedUsage(10))
+        await limits.reserve(team, ExpectedUsage(10))
 
     run(opened, work)
 
@@ -446,13 +446,13 @@ def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened)
 def test_a_cancelled_settlement_is_still_counted(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1)
-        admission = await limits.admit(team, ExpectedUsage(1))
-        finishing = asyncio.ensure_future(limits.finish(admission, tokens=1))
+        reservation = await limits.reserve(team, ExpectedUsage(1))
+        finishing = asyncio.ensure_future(limits.finish(reservation, tokens=1))
         await asyncio.sleep(0)
         finishing.cancel()
         await asyncio.wait([finishing])
         await limits.aclose()
-        await limits.admit(team, ExpectedUsage(1))
+        await limits.reserve(team, ExpectedUsage(1))
 
     run(opened, work)
 
@@ -480,9 +480,9 @@ class Broken(MemoryStore):
 def test_rates_are_open_and_budgets_closed_while_the_store_is_down() -> None:
     async def work(store: Store) -> None:
         limits = Quotas(store)
-        await limits.admit(key(requests_per_minute=1), ExpectedUsage(1))
+        await limits.reserve(key(requests_per_minute=1), ExpectedUsage(1))
         with pytest.raises(StoreDown):
-            await limits.admit(key(budgets=(KeyBudget(per="day", tokens=1),)), ExpectedUsage(1))
+            await limits.reserve(key(budgets=(KeyBudget(per="day", tokens=1),)), ExpectedUsage(1))
 
     run(Broken, work)
 
@@ -491,8 +491,8 @@ def test_both_can_be_configured() -> None:
     async def work(store: Store) -> None:
         limits = Quotas(store, rates="closed", budgets="open")
         with pytest.raises(StoreDown):
-            await limits.admit(key(requests_per_minute=1), ExpectedUsage(1))
-        await limits.admit(key(budgets=(KeyBudget(per="day", tokens=1),)), ExpectedUsage(1))
+            await limits.reserve(key(requests_per_minute=1), ExpectedUsage(1))
+        await limits.reserve(key(budgets=(KeyBudget(per="day", tokens=1),)), ExpectedUsage(1))
 
     run(Broken, work)
 
@@ -501,7 +501,7 @@ def test_what_was_used_while_the_store_was_down_is_counted_later(clock: Clock) -
     async def work(store: Store) -> None:
         assert isinstance(store, Broken)
         limits, team = Quotas(store, budgets="open", clock=clock), key(budgets=(KeyBudget(per="day", tokens=100),))
-        await limits.finish(await limits.admit(team, ExpectedUsage(10)), tokens=95)
+        await limits.finish(await limits.reserve(team, ExpectedUsage(10)), tokens=95)
         store.is_down = False
         await limits.maintain()
         await refused(limits, team, tokens=10)
@@ -514,9 +514,9 @@ def test_what_could_not_be_given_back_stays_reserved(clock: Clock) -> None:
         assert isinstance(store, Broken)
         store.is_down = False
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
-        admission = await limits.admit(team, ExpectedUsage(90))
+        reservation = await limits.reserve(team, ExpectedUsage(90))
         store.is_down = True
-        await limits.finish(admission, tokens=1)
+        await limits.finish(reservation, tokens=1)
         store.is_down = False
         await limits.maintain()
         await refused(limits, team, tokens=20)
@@ -556,12 +556,12 @@ def test_a_place_is_taken_before_the_body_is_read_and_once(opened: Opened, clock
         place = await limits.enter(team)
         with pytest.raises(OverLimit, match="1 concurrent requests"):
             await limits.enter(team)
-        admission = await limits.admit(team, ExpectedUsage(10), entered=place)
-        assert dict(admission.headers)["X-RateLimit-Remaining-Concurrent"] == "0"
-        await limits.finish(admission, tokens=10)
+        reservation = await limits.reserve(team, ExpectedUsage(10), entered=place)
+        assert dict(reservation.headers)["X-RateLimit-Remaining-Concurrent"] == "0"
+        await limits.finish(reservation, tokens=10)
         again = await limits.enter(team)
         with pytest.raises(OverLimit, match="1 requests per minute") as caught:
-            await limits.admit(team, ExpectedUsage(10), entered=again)
+            await limits.reserve(team, ExpectedUsage(10), entered=again)
         assert "X-RateLimit-Remaining-Concurrent" in dict(caught.value.headers)
         await limits.finish(again, tokens=None)
         assert (await limits.enter(team)).limits
@@ -573,7 +573,7 @@ def test_a_key_with_concurrent_requests_only_has_its_place_from_the_start(opened
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(concurrent=1)
         place = await limits.enter(team)
-        assert await limits.admit(team, ExpectedUsage(10), entered=place) is place
+        assert await limits.reserve(team, ExpectedUsage(10), entered=place) is place
         assert (await limits.enter(key(tokens_per_minute=5))).limits == ()
         assert (await limits.enter(None)).limits == ()
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import SetupError, StoreDown
 from dragoman.gateway.store import Store, open_store
-from dragoman.gateway.store.base import Charge, ConcurrencySlot, PeriodCounter, Reservation, UsageRow, WindowCounter
+from dragoman.gateway.store.base import Charge, ConcurrencySlot, PeriodCounter, ReserveOutcome, UsageRow, WindowCounter
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.sqlite import SqliteStore
 from tests.gateway.conftest import Clock
@@ -141,7 +141,7 @@ def slot(id: str, limit: int = 2) -> ConcurrencySlot:
     return ConcurrencySlot(key="s", id=id, limit=limit, ttl=30.0)
 
 
-def summary(reservation: Reservation) -> tuple[bool, list[tuple[int, float | None, float]]]:
+def summary(reservation: ReserveOutcome) -> tuple[bool, list[tuple[int, float | None, float]]]:
     return reservation.granted, [(level.used, level.wait, level.resets) for level in reservation.levels]
 
 

@@ -28,7 +28,7 @@ from dragoman.gateway.accounting.quotas import (
     ExpectedUsage,
     LimitHeaders,
     OverLimit,
-    QuotaAdmission,
+    QuotaReservation,
     Quotas,
 )
 from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
@@ -113,7 +113,7 @@ class Accounting:
         if (settings := context.runtime.config.bodies) is not None:
             record.bodies = body_record(settings, None if key is None else key.id, context.wire, context.http.body)
         if key is not None and key.is_limited:
-            record.admit(await self._admit(key, context))
+            record.set_reservation(await self._reserve(key, context))
             context.place = UNLIMITED  # the record gives it back
         if self.tracing is not None:
             record.span = self.tracing.begin(
@@ -129,14 +129,16 @@ class Accounting:
             await record.write_first_row()
         return record
 
-    async def _admit(self, key: Key, context: "RequestContext") -> QuotaAdmission:
+    async def _reserve(self, key: Key, context: "RequestContext") -> QuotaReservation:
         request, targets = context.request, context.choice.targets
         if context.operation != "chat":
             expected = self._expected(key, targets, Usage(input=prompt_tokens(request)))
-            return await self.quotas.admit(key, expected, entered=context.place)
+            return await self.quotas.reserve(key, expected, entered=context.place)
         usage = estimate_usage(request, targets, answer=context.runtime.config.gateway.answer_tokens)
         minimum = self._expected(key, targets, Usage(input=usage.input)) if has_no_max_tokens(request) else None
-        return await self.quotas.admit(key, self._expected(key, targets, usage), minimum=minimum, entered=context.place)
+        return await self.quotas.reserve(
+            key, self._expected(key, targets, usage), minimum=minimum, entered=context.place
+        )
 
     def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
         costs = [self.prices.cost(target.name, usage) for target in targets] if key.has_budgets else []
@@ -251,7 +253,7 @@ class RequestRecord:
         self.bodies: BodyRecord | None = None
         """What the client sent, if bodies are stored."""
         self.is_finished = False
-        self._admission: QuotaAdmission = UNLIMITED
+        self._reservation: QuotaReservation = UNLIMITED
         self._accounting = accounting
         self._row = row
         self._request = request
@@ -275,10 +277,10 @@ class RequestRecord:
         total = self._accounting.timer() - self._start
         return total, total if self._first is None else self._first
 
-    def admit(self, admission: QuotaAdmission, /) -> None:
+    def set_reservation(self, reservation: QuotaReservation, /) -> None:
         """Note what is reserved of the key's limits."""
-        self._admission = admission
-        self.limit_headers = admission.headers
+        self._reservation = reservation
+        self.limit_headers = reservation.headers
 
     async def write_first_row(self) -> None:
         """Write the row before the call: it is there even if this process dies."""
@@ -390,7 +392,7 @@ class RequestRecord:
         return Usage(output=unreported, source="estimated") if unreported > 0 else UNKNOWN_USAGE
 
     async def _write(self, row: UsageRow, response: Response | None) -> None:
-        if self._admission.limits:
+        if self._reservation.limits:
             await self._return_unused(row)
         if self._accounting.store.is_shared:
             await self._accounting.usage_log.record(row)
@@ -407,9 +409,9 @@ class RequestRecord:
         elif tokens is None and row.outcome != "served":
             tokens = 0  # no target was called, or the provider refused and charges nothing
         cost = row.cost if tokens else tokens
-        self.admit(await self._accounting.quotas.finish(self._admission, tokens=tokens, cost=cost))
+        self.set_reservation(await self._accounting.quotas.finish(self._reservation, tokens=tokens, cost=cost))
         if self._accounting.alerts is not None:
-            self._accounting.alerts.check_budgets(self._admission)
+            self._accounting.alerts.check_budgets(self._reservation)
 
 
 def _unknown_model_of(target: str | None) -> str | None:

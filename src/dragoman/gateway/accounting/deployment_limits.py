@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from dragoman.engine.load import SLOT_CHECK, LimitState, SharedSlot
 from dragoman.errors import StoreDown
-from dragoman.gateway.accounting.quotas import MINUTE, SLOT_TTL, Limit, OverLimit, QuotaAdmission, Quotas
+from dragoman.gateway.accounting.quotas import MINUTE, SLOT_TTL, Limit, OverLimit, QuotaReservation, Quotas
 from dragoman.gateway.store.base import ConcurrencySlot, CounterLevel, WindowCounter
 from dragoman.targets.target import Target
 
@@ -28,24 +28,24 @@ class StoredDeploymentLimits:
         If the store is down, each process counts for itself (None), or nothing is sent: as `rates_when_down` says.
         """
         try:
-            admission = await self._quotas.take(_limits(target, tokens))
+            reservation = await self._quotas.reserve_limits(_limits(target, tokens))
         except OverLimit as error:
             return max((_state(*each) for each in error.full), key=lambda state: state.wait)
         except StoreDown:
             return LimitState(DOWN_WAIT, "its limits cannot be read, because the store is down")
-        return _StoredSlot(self._quotas, admission) if admission.reserved else None
+        return _StoredSlot(self._quotas, reservation) if reservation.reserved else None
 
 
 class _StoredSlot:
     """The reservations of one request."""
 
-    def __init__(self, quotas: Quotas, admission: QuotaAdmission) -> None:
+    def __init__(self, quotas: Quotas, reservation: QuotaReservation) -> None:
         self._quotas = quotas
-        self._admission = admission
+        self._reservation = reservation
 
     def end(self, tokens: int | None, /) -> None:
         """Give back what the request did not use."""
-        self._quotas.finish_soon(self._admission, tokens=tokens)
+        self._quotas.finish_soon(self._reservation, tokens=tokens)
 
 
 def _limits(target: Target, tokens: int) -> tuple[Limit, ...]:

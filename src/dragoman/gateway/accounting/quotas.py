@@ -23,7 +23,7 @@ from dragoman.gateway.store.base import (
     ConcurrencySlot,
     CounterLevel,
     PeriodCounter,
-    Reservation,
+    ReserveOutcome,
     Store,
     WindowCounter,
 )
@@ -83,8 +83,8 @@ class LimitLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until nothing is used, if nothing else is charged."""
 
 
-class QuotaAdmission(msgspec.Struct, frozen=True, kw_only=True):
-    """The permission for one request, with its reservations."""
+class QuotaReservation(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request has reserved."""
 
     limits: tuple[Limit, ...] = ()
     reserved_at: float = 0.0
@@ -99,7 +99,7 @@ class QuotaAdmission(msgspec.Struct, frozen=True, kw_only=True):
         return _limit_headers(self.limits, self.levels) if self.levels else ()
 
 
-UNLIMITED = QuotaAdmission()
+UNLIMITED = QuotaReservation()
 
 
 class Quotas:
@@ -123,7 +123,7 @@ class Quotas:
         self._unpaid: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MAX_UNPAID)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def enter(self, key: Key | None, /) -> QuotaAdmission:
+    async def enter(self, key: Key | None, /) -> QuotaReservation:
         """Take a place among the concurrent requests of a key and its team, before the body is read.
 
         Raises OverLimit.
@@ -131,18 +131,18 @@ class Quotas:
         if key is None or not key.limits_concurrency:
             return UNLIMITED
         slots = tuple(limit for limit in self._limits(key, ExpectedUsage()) if limit.unit == "slots")
-        admission = await self._admit(slots)
-        return admission if admission.reserved else UNLIMITED
+        reservation = await self.reserve_limits(slots)
+        return reservation if reservation.reserved else UNLIMITED
 
-    async def admit(
+    async def reserve(
         self,
         key: Key | None,
         /,
         expected: ExpectedUsage,
         *,
         minimum: ExpectedUsage | None = None,
-        entered: QuotaAdmission = UNLIMITED,
-    ) -> QuotaAdmission:
+        entered: QuotaReservation = UNLIMITED,
+    ) -> QuotaReservation:
         """Reserve what a request may use, or raise OverLimit. It has the place that `enter` gave it.
 
         With a `minimum`, a request that expects more than a whole limit reserves only that limit, but at least the
@@ -154,47 +154,46 @@ class Quotas:
         if minimum is not None:
             limits = tuple(map(_capped, limits, self._limits(key, minimum)))
         if not entered.limits:
-            return await self._admit(limits)
+            return await self.reserve_limits(limits)
         rest = tuple(limit for limit in limits if limit.unit != "slots")
         if not rest:
             return entered
-        admission = await self._admit(rest, entered.headers)
-        levels = (*entered.levels, *admission.levels) if admission.levels else ()
-        return msgspec.structs.replace(admission, limits=(*entered.limits, *rest), levels=levels)
+        reservation = await self.reserve_limits(rest, entered.headers)
+        levels = (*entered.levels, *reservation.levels) if reservation.levels else ()
+        return msgspec.structs.replace(reservation, limits=(*entered.limits, *rest), levels=levels)
 
-    async def take(self, limits: tuple[Limit, ...], /) -> QuotaAdmission:
-        """Reserve some limits, or raise OverLimit; StoreDown if the store is down and they must be enforced."""
-        return await self._admit(limits)
+    async def reserve_limits(self, limits: tuple[Limit, ...], headers: LimitHeaders = (), /) -> QuotaReservation:
+        """Reserve some limits, or raise OverLimit; StoreDown if the store is down and they must be enforced.
 
-    async def _admit(self, limits: tuple[Limit, ...], headers: LimitHeaders = ()) -> QuotaAdmission:
-        """Reserve some limits. An error has `headers`, too: those of a limit that is reserved already."""
+        OverLimit has `headers`, too: those of a limit that is reserved already.
+        """
         charges = [limit.charge for limit in limits]
         try:
-            reservation = await self._reserve(charges)
+            outcome = await self._reserve(charges)
         except StoreDown:
             if self._must_refuse(limits):
                 raise
-            return QuotaAdmission(limits=limits, reserved=False, reserved_at=self._clock())
-        if not reservation.granted:
-            raise _over_limit(limits, reservation, headers)
+            return QuotaReservation(limits=limits, reserved=False, reserved_at=self._clock())
+        if not outcome.granted:
+            raise _over_limit(limits, outcome, headers)
         self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
-        return QuotaAdmission(limits=limits, reserved_at=reservation.reserved_at, levels=reservation.levels)
+        return QuotaReservation(limits=limits, reserved_at=outcome.reserved_at, levels=outcome.levels)
 
     async def finish(
-        self, admission: QuotaAdmission, /, *, tokens: int | None, cost: int | None = None
-    ) -> QuotaAdmission:
+        self, reservation: QuotaReservation, /, *, tokens: int | None, cost: int | None = None
+    ) -> QuotaReservation:
         """Charge the real usage of a request. If it is unknown (None), the reservation stays.
 
-        Returns the admission with the new levels. It completes even if the caller is cancelled.
+        Returns the reservation with the new levels. It completes even if the caller is cancelled.
         """
-        if not admission.limits:
-            return admission
-        release = self._release(admission, {"tokens": tokens, "dollars": cost})
+        if not reservation.limits:
+            return reservation
+        release = self._release(reservation, {"tokens": tokens, "dollars": cost})
         return await (asyncio.shield(self._start(release)) if self._store.is_shared else release)
 
-    def finish_soon(self, admission: QuotaAdmission, /, *, tokens: int | None) -> None:
+    def finish_soon(self, reservation: QuotaReservation, /, *, tokens: int | None) -> None:
         """As `finish`, in the background."""
-        self._start(self._release(admission, {"tokens": tokens}))
+        self._start(self._release(reservation, {"tokens": tokens}))
 
     async def limit_headers(self, key: Key, /) -> LimitHeaders:
         """The limits as headers, for a response that uses nothing."""
@@ -260,25 +259,28 @@ class Quotas:
         kinds = {isinstance(limit.charge, PeriodCounter) for limit in limits}
         return (True in kinds and self._budgets == "closed") or (False in kinds and self._rates == "closed")
 
-    async def _release(self, admission: QuotaAdmission, usage: dict[Unit, int | None]) -> QuotaAdmission:
+    async def _release(self, reservation: QuotaReservation, usage: dict[Unit, int | None]) -> QuotaReservation:
         charges = [
-            _with_amount(limit, _unused(limit, usage, reserved=admission.reserved)).charge for limit in admission.limits
+            _with_amount(limit, _unused(limit, usage, reserved=reservation.reserved)).charge
+            for limit in reservation.limits
         ]
         for charge in charges:
             if isinstance(charge, ConcurrencySlot):
                 self._slots.pop(charge.id, None)
         try:
-            return msgspec.structs.replace(admission, levels=await self._store.release(charges, admission.reserved_at))
+            return msgspec.structs.replace(
+                reservation, levels=await self._store.release(charges, reservation.reserved_at)
+            )
         except StoreDown:
             # The release may have happened. Only additional charges are repeated: a second release would free too much.
             unpaid = tuple(
                 charge for charge in charges if not isinstance(charge, ConcurrencySlot) and charge.amount < 0
             )
             if unpaid:
-                self._unpaid.append((unpaid, admission.reserved_at))
-            return admission
+                self._unpaid.append((unpaid, reservation.reserved_at))
+            return reservation
 
-    async def _reserve(self, charges: Sequence[Charge]) -> Reservation:
+    async def _reserve(self, charges: Sequence[Charge]) -> ReserveOutcome:
         if not self._store.is_shared:
             return await self._store.reserve(charges)  # does not suspend, so it cannot be cancelled
         reserving = asyncio.ensure_future(self._store.reserve(charges))
@@ -288,15 +290,15 @@ class Quotas:
             self._start(self._undo(reserving, charges))
             raise
 
-    async def _undo(self, reserving: "asyncio.Future[Reservation]", charges: Sequence[Charge]) -> None:
+    async def _undo(self, reserving: "asyncio.Future[ReserveOutcome]", charges: Sequence[Charge]) -> None:
         """Release everything but the request itself, for a client that disconnected during the reservation."""
         released = [
             charge for charge in charges if not (isinstance(charge, WindowCounter) and charge.key.endswith(":requests"))
         ]
         try:
-            reservation = await reserving
-            if reservation.granted:
-                await self._store.release(released, reservation.reserved_at)
+            outcome = await reserving
+            if outcome.granted:
+                await self._store.release(released, outcome.reserved_at)
         except StoreDown:
             return
 
@@ -406,8 +408,8 @@ def _headers(limit: Limit, level: CounterLevel) -> list[tuple[str, str]]:
     return headers
 
 
-def _over_limit(limits: Sequence[Limit], reservation: Reservation, headers: LimitHeaders) -> OverLimit:
-    full = [(limit, level) for limit, level in zip(limits, reservation.levels, strict=True) if level.wait != 0.0]
+def _over_limit(limits: Sequence[Limit], outcome: ReserveOutcome, headers: LimitHeaders) -> OverLimit:
+    full = [(limit, level) for limit, level in zip(limits, outcome.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
     never_fits = len(waits) < len(full)
     reasons: dict[str, list[str]] = {}
@@ -415,7 +417,7 @@ def _over_limit(limits: Sequence[Limit], reservation: Reservation, headers: Limi
         reasons.setdefault(limit.holder, []).append(_reason(limit, level))
     error = OverLimit(
         "; ".join(f"{holder}: {'; '.join(own)}" for holder, own in reasons.items()),
-        headers=(*headers, *_limit_headers(limits, reservation.levels)),
+        headers=(*headers, *_limit_headers(limits, outcome.levels)),
         retry_after=None if never_fits else max(waits),
         retry=not never_fits,
     )

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.engine.failover import CooldownStarted
 from dragoman.errors import StoreDown
-from dragoman.gateway.accounting.quotas import OverLimit, QuotaAdmission
+from dragoman.gateway.accounting.quotas import OverLimit, QuotaReservation
 from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import PeriodCounter
@@ -61,9 +61,9 @@ class Alerts:
         """By name: until when the alert is not sent again."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def check_budgets(self, admission: QuotaAdmission, /) -> None:
+    def check_budgets(self, reservation: QuotaReservation, /) -> None:
         """Send an alert for each budget whose use has passed one of the parts."""
-        for limit, level in zip(admission.limits, admission.levels, strict=False):
+        for limit, level in zip(reservation.limits, reservation.levels, strict=False):
             charge = limit.charge
             if not isinstance(charge, PeriodCounter) or not charge.limit:
                 continue

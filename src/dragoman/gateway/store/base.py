@@ -75,7 +75,7 @@ class CounterLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the counter is empty if nothing else is charged."""
 
 
-class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+class ReserveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of `Store.reserve`: all charges were taken, or none; one level for each charge."""
 
     granted: bool
@@ -238,7 +238,7 @@ class Store(Protocol):
         """Delete a key. Returns whether it was there."""
         ...
 
-    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> ReserveOutcome:
         """Take all charges, or none if one of them would exceed its limit."""
         ...
 

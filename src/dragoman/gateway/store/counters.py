@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 from math import floor
 from typing import TypeAlias
 
-from dragoman.gateway.store.base import Charge, ConcurrencySlot, CounterLevel, PeriodCounter, Reservation, WindowCounter
+from dragoman.gateway.store.base import (
+    Charge,
+    ConcurrencySlot,
+    CounterLevel,
+    PeriodCounter,
+    ReserveOutcome,
+    WindowCounter,
+)
 
 BUCKETS = 60
 SLOT_WAIT = 1.0
@@ -109,14 +116,14 @@ def expires_at(charge: Charge, now: float, /) -> float:
 
 def reserve(
     charges: Sequence[Charge], read: Callable[[str], CounterState], now: float, /
-) -> tuple[Reservation, CounterStates]:
+) -> tuple[ReserveOutcome, CounterStates]:
     """Take all charges if all fit; each has its own key."""
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
     before = [measure(charge, state, now) for charge, state in states]
     if not all(fits for fits, _ in before):
-        return Reservation(granted=False, reserved_at=now, levels=tuple(level for _, level in before)), {}
+        return ReserveOutcome(granted=False, reserved_at=now, levels=tuple(level for _, level in before)), {}
     changes = {charge.key: (add_charge(charge, state, now), expires_at(charge, now)) for charge, state in states}
-    return Reservation(granted=True, reserved_at=now, levels=_levels(charges, changes, now)), changes
+    return ReserveOutcome(granted=True, reserved_at=now, levels=_levels(charges, changes, now)), changes
 
 
 def release(

@@ -14,7 +14,7 @@ from dragoman.gateway.store.base import (
     ConcurrencySlot,
     CounterLevel,
     Expected,
-    Reservation,
+    ReserveOutcome,
     StoredValue,
     UsageRow,
     UsageSum,
@@ -115,7 +115,7 @@ class MemoryStore:
 
     # Counters ---------------------------------------------------------------------------------------------------------
 
-    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> ReserveOutcome:
         now = self._clock()
         self._sweep()
         reservation, changes = counters.reserve(charges, self._state, now)

@@ -23,7 +23,7 @@ from dragoman.gateway.store.base import (
     ConcurrencySlot,
     CounterLevel,
     Expected,
-    Reservation,
+    ReserveOutcome,
     StoredValue,
     UsageRow,
     UsageSum,
@@ -130,10 +130,10 @@ class RedisStore:
 
     # Counters ---------------------------------------------------------------------------------------------------------
 
-    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> ReserveOutcome:
         text = await self._script(scripts.RESERVE, self._counters(charges), [_encode(charges), self._now()])
         result = msgspec.json.decode(text)
-        return Reservation(
+        return ReserveOutcome(
             granted=result["granted"], reserved_at=result["reserved_at"], levels=_levels(result["levels"])
         )
 

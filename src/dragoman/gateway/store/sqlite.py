@@ -25,7 +25,7 @@ from dragoman.gateway.store.base import (
     ConcurrencySlot,
     CounterLevel,
     Expected,
-    Reservation,
+    ReserveOutcome,
     StoredValue,
     UsageRow,
     UsageSum,
@@ -153,9 +153,9 @@ class SqliteStore:
 
     # Counters ---------------------------------------------------------------------------------------------------------
 
-    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> ReserveOutcome:
 
-        def reserve(db: sqlite3.Connection) -> Reservation:
+        def reserve(db: sqlite3.Connection) -> ReserveOutcome:
             reservation, changes = counters.reserve(charges, lambda key: _read_counter(db, key), self._clock())
             _write_counters(db, changes)
             return reservation
