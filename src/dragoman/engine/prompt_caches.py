@@ -35,8 +35,8 @@ def cached_attempt(request: Request, target: Target, call: CallContext, /) -> Pl
     """Make an attempt; if the target stores beginnings of prompts and the request has a cache point, with that."""
     if target.quirks.caching != "contents" or (beginning := _beginning(request)) is None:
         return attempt(request, target, call)
-    hooks = wires.get(target.wire).prompt_caches
-    return attempt(request, target, call) if hooks is None else _Cached(hooks, target, call, *beginning).run(request)
+    caches = wires.get(target.wire).prompt_caches
+    return attempt(request, target, call) if caches is None else _Cached(caches, target, call, *beginning).run(request)
 
 
 def has_points(request: Request, /) -> bool:
@@ -77,9 +77,9 @@ class _Cached:
     """One attempt with a stored beginning of its prompt."""
 
     def __init__(
-        self, hooks: WirePromptCaches, target: Target, call: CallContext, beginning: Request | None, ttl: int
+        self, caches: WirePromptCaches, target: Target, call: CallContext, beginning: Request | None, ttl: int
     ) -> None:
-        self._hooks = hooks
+        self._caches = caches
         self._target = target
         self._call = call
         self._beginning = beginning
@@ -104,7 +104,7 @@ class _Cached:
         if self._beginning is not None:
             encode = wires.get(self._target.wire).client.encode_request
             beginning = yield from encode_with_media(self._beginning, self._target, self._call, encode)
-        split = self._hooks.split(whole, beginning, self._target, self._ttl)
+        split = self._caches.split(whole, beginning, self._target, self._ttl)
         if split is None:
             return _noted(whole, "cache point", "the prompt cannot be divided here, so it is sent as a whole")
         key = account_prefix(self._target) + split.key
@@ -116,25 +116,25 @@ class _Cached:
         self._recalled = key, copy.id
         if copy.seconds < self._ttl / 2:
             yield from self._renew(key, copy.id)
-        return self._hooks.use(split, copy.id)
+        return self._caches.use(split, copy.id)
 
     def _create(self, key: str, split: CacheSplit) -> Plan[HttpRequest]:
         self._recalled = None
         try:
             response = yield from send_aside(split.create, self._target, self._call)
-            stored = self._hooks.decode(response)
+            stored = self._caches.decode(response)
         except _FAILURES as error:
             yield Remember(key, RemoteCopy("", REFUSED))
             return _noted(split.whole, "cache point", f"not stored, so the whole prompt is sent: {error.message}")
         yield Remember(key, RemoteCopy(stored.name, float(self._ttl)))
         size = "the beginning of the prompt" if stored.tokens is None else f"{stored.tokens} tokens"
         why = f"stored {size} for {self._ttl} s as {stored.name}; the provider bills the storage by tokens and hours"
-        return _noted(self._hooks.use(split, stored.name), "cost of a cache", why)
+        return _noted(self._caches.use(split, stored.name), "cost of a cache", why)
 
     def _renew(self, key: str, name: str) -> Plan[None]:
         """Let a beginning live longer; if that fails, it is used as long as it is there."""
         try:
-            yield from send_aside(self._hooks.renew(name, self._target, self._ttl), self._target, self._call)
+            yield from send_aside(self._caches.renew(name, self._target, self._ttl), self._target, self._call)
         except _FAILURES:
             return
         yield Remember(key, RemoteCopy(name, float(self._ttl)))
@@ -146,15 +146,15 @@ def _noted(http: HttpRequest, what: str, why: str) -> HttpRequest:
 
 def delete_prompts(target: Target, call: CallContext, /) -> Plan[int]:
     """Delete all stored beginnings of prompts that the index knows for the account of a target. Returns how many."""
-    hooks = wires.get(target.wire).prompt_caches
-    if hooks is None:
+    caches = wires.get(target.wire).prompt_caches
+    if caches is None:
         return 0
     copies: dict[str, RemoteCopy] = yield RecallAll(account_prefix(target))
     count = 0
     for key, copy in copies.items():
         if copy.id:
             try:
-                yield from send_aside(hooks.delete(copy.id, target), target, call)
+                yield from send_aside(caches.delete(copy.id, target), target, call)
             except ProviderError as error:
                 if error.status not in (403, 404):  # it is gone already
                     raise

@@ -47,8 +47,8 @@ def has_files(request: Request, /) -> bool:
 
 def resolve_files(request: Request, target: Target, call: CallContext, /) -> Plan[Resolved]:
     """Upload the files of a request that are not stored yet, and refer to all of them by their ids."""
-    hooks = wires.get(target.wire).files
-    if hooks is None or not target.capabilities.uploads or not has_files(request):
+    files = wires.get(target.wire).files
+    if files is None or not target.capabilities.uploads or not has_files(request):
         return Resolved(request)
     notices: list[Notice] = []
     recalled: dict[str, str] = {}
@@ -61,18 +61,18 @@ def resolve_files(request: Request, target: Target, call: CallContext, /) -> Pla
                 parts.append(part)
                 continue
             media = cast("Media", part)
-            id = yield from _store(media, hooks, target, call, notices, recalled)
+            id = yield from _store(media, files, target, call, notices, recalled)
             if id is None:
                 parts.append(part)
                 continue
             is_changed = True
-            parts.append(hooks.refer(media, id))
+            parts.append(files.refer(media, id))
             if (point := point_block(media.extra, target.wire)) is not None:
                 parts.append(point)
         messages.append(replace(message, parts=tuple(parts)))
     if not is_changed:
         return Resolved(request, tuple(notices))
-    return Resolved(hooks.complete(replace(request, messages=tuple(messages))), tuple(notices), recalled)
+    return Resolved(files.complete(replace(request, messages=tuple(messages))), tuple(notices), recalled)
 
 
 def attempt_with_files(request: Request, target: Target, call: CallContext, /) -> Plan[Completed]:
@@ -110,14 +110,14 @@ def _names(error: ProviderError, id: str) -> bool:
 
 def _store(
     part: Media,
-    hooks: WireFiles,
+    files: WireFiles,
     target: Target,
     call: CallContext,
     notices: list[Notice],
     recalled: dict[str, str],
 ) -> Plan[str | None]:
     """The id of a stored file; None if the bytes are to be sent."""
-    http = hooks.start(part, target)
+    http = files.start(part, target)
     if http is None:
         return None
     key = file_key(part, target)
@@ -126,7 +126,7 @@ def _store(
         recalled[copy.id] = key
         return copy.id
     try:
-        uploaded = yield from _upload(http, part, hooks, target, call)
+        uploaded = yield from _upload(http, part, files, target, call)
     except _REFUSALS as error:
         why = f"{target.name}: the upload was refused, so the bytes are sent ({error.message})"
         notices.append(Notice(kind="info", what=f"file {file_name(part)}", why=why))
@@ -141,10 +141,10 @@ def file_key(part: Media, target: Target, /) -> str:
     return f"file:{sha256(account.encode()).hexdigest()[:32]}:{sha256(part.data or b'').hexdigest()}"
 
 
-def _upload(http: HttpRequest, part: Media, hooks: WireFiles, target: Target, call: CallContext) -> Plan[Uploaded]:
+def _upload(http: HttpRequest, part: Media, files: WireFiles, target: Target, call: CallContext) -> Plan[Uploaded]:
     for _ in range(MAX_STEPS):
         response = yield from send_aside(http, target, call)
-        step = hooks.follow(response, part, target)
+        step = files.follow(response, part, target)
         if not isinstance(step, NextUpload):
             return step
         if step.wait:
@@ -158,10 +158,10 @@ def _upload(http: HttpRequest, part: Media, hooks: WireFiles, target: Target, ca
 
 def explain_files(request: Request, target: Target, /) -> tuple[Notice, ...]:
     """Notices for the files that would be uploaded."""
-    hooks = wires.get(target.wire).files
-    if hooks is None or not target.capabilities.uploads:
+    files = wires.get(target.wire).files
+    if files is None or not target.capabilities.uploads:
         return ()
     parts = [cast("Media", part) for message in request.messages for part in message.parts if is_file(part)]
     why = f"{target.name}: uploaded once when the call is made, and then used by its id; shown here with its bytes"
-    names = [file_name(part) for part in parts if hooks.start(part, target) is not None]
+    names = [file_name(part) for part in parts if files.start(part, target) is not None]
     return tuple(Notice(kind="info", what=f"file {name}", why=why) for name in names)

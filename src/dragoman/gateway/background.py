@@ -175,13 +175,13 @@ class BackgroundResponses:
 
     async def answer(self, context: RequestContext, request: EndpointRequest, /) -> GatewayResponse | None:
         """The response to a client that asks for a response in the background; None for any other request."""
-        if context.wire is None or (hooks := context.wire.background) is None:
+        if context.wire is None or (background := context.wire.background) is None:
             return None
         match request:
             case FetchResponse(id=id, options=None | int() as after):
-                return await self._fetch(context, hooks, id, after)
+                return await self._fetch(context, background, id, after)
             case CancelResponse(id=id):
-                return await self._cancel(context, hooks, id)
+                return await self._cancel(context, background, id)
             case _:
                 return None
 
@@ -209,28 +209,28 @@ class BackgroundResponses:
         return None if entry is None else load(entry.value, StoredResponse)
 
     async def _fetch(
-        self, context: RequestContext, hooks: WireBackground, id: str, after: int | None
+        self, context: RequestContext, background: WireBackground, id: str, after: int | None
     ) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
         if running is None:
-            snapshot = await self._stored(context, hooks, id)
+            snapshot = await self._stored(context, background, id)
             if snapshot is None:
                 return None
             if after is not None:
-                return await self._stream_from_store(context, hooks, id, after)
-            return with_headers(hooks.encode(snapshot), context.response_headers())
+                return await self._stream_from_store(context, background, id, after)
+            return with_headers(background.encode(snapshot), context.response_headers())
         if after is None:
-            return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
+            return with_headers(background.encode(running.progress.snapshot), context.response_headers())
         return self.stream(context, running, start=after + 1)
 
     async def _stream_from_store(
-        self, context: RequestContext, hooks: WireBackground, id: str, after: int
+        self, context: RequestContext, background: WireBackground, id: str, after: int
     ) -> GatewayResponse | None:
         """The events of a response that runs in another worker; None if it is complete in the meantime."""
 
         async def is_over() -> bool:
-            snapshot = await self._stored(context, hooks, id)
-            return snapshot is None or hooks.is_over(snapshot)
+            snapshot = await self._stored(context, background, id)
+            return snapshot is None or background.is_over(snapshot)
 
         reader = EventReader(context.runtime.store, context.owner, id, is_over)
 
@@ -238,23 +238,23 @@ class BackgroundResponses:
             try:
                 await reader.follow(write, start=after + 1, ping=ping)
             except Truncated:
-                if (snapshot := await self._stored(context, hooks, id)) is None:
+                if (snapshot := await self._stored(context, background, id)) is None:
                     raise
-                await write(hooks.encode_failed(snapshot, reader.count))
+                await write(background.encode_failed(snapshot, reader.count))
 
         if not await is_over() and await reader.ask():
             return _event_stream(context, follow)
-        snapshot = await self._stored(context, hooks, id)
+        snapshot = await self._stored(context, background, id)
         if snapshot is None:
             return None
-        why = "has no answer" if hooks.is_over(snapshot) else "runs in another worker, which does not answer"
+        why = "has no answer" if background.is_over(snapshot) else "runs in another worker, which does not answer"
         raise InvalidRequest(f"stream must be left out: the response {why}; fetch it instead", param="stream")
 
     def stream(self, context: RequestContext, running: RunningResponse, /, *, start: int = 0) -> GatewayResponse:
         """The events of a response; a client that hangs up does not end it."""
         return _event_stream(context, partial(running.follow, start=start))
 
-    async def _stored(self, context: RequestContext, hooks: WireBackground, id: str) -> JsonObject | None:
+    async def _stored(self, context: RequestContext, background: WireBackground, id: str) -> JsonObject | None:
         """The snapshot of a response that runs elsewhere, failed or was cancelled; None if it is complete."""
         if await context.runtime.responses.load(context.owner, id) is not None:
             return None
@@ -265,21 +265,25 @@ class BackgroundResponses:
         if entry is None:
             return None
         snapshot = _decode(entry.value)
-        return hooks.fail(snapshot, WORKER_STOPPED) if lease is None and not hooks.is_over(snapshot) else snapshot
+        return (
+            background.fail(snapshot, WORKER_STOPPED)
+            if lease is None and not background.is_over(snapshot)
+            else snapshot
+        )
 
-    async def _cancel(self, context: RequestContext, hooks: WireBackground, id: str) -> GatewayResponse | None:
+    async def _cancel(self, context: RequestContext, background: WireBackground, id: str) -> GatewayResponse | None:
         running = self._running.get((context.owner, id))
         if running is not None:
             await _end(running)
-            return with_headers(hooks.encode(running.progress.snapshot), context.response_headers())
+            return with_headers(background.encode(running.progress.snapshot), context.response_headers())
         store, deadline = context.runtime.store, time.monotonic() + CANCEL_TIMEOUT
-        snapshot = await self._stored(context, hooks, id)
-        if snapshot is not None and not hooks.is_over(snapshot):
+        snapshot = await self._stored(context, background, id)
+        if snapshot is not None and not background.is_over(snapshot):
             await store.write(store_key("cancel", context.owner, id), b"1", ttl=LEASE)
-            while snapshot is not None and not hooks.is_over(snapshot) and time.monotonic() < deadline:
+            while snapshot is not None and not background.is_over(snapshot) and time.monotonic() < deadline:
                 await asyncio.sleep(CHECK / 2)
-                snapshot = await self._stored(context, hooks, id)
-        return None if snapshot is None else with_headers(hooks.encode(snapshot), context.response_headers())
+                snapshot = await self._stored(context, background, id)
+        return None if snapshot is None else with_headers(background.encode(snapshot), context.response_headers())
 
 
 def _event_stream(context: RequestContext, follow: "Callable[..., Awaitable[None]]") -> GatewayResponse:
@@ -288,10 +292,10 @@ def _event_stream(context: RequestContext, follow: "Callable[..., Awaitable[None
     return GatewayResponse(200, headers, partial(follow, ping=ping))
 
 
-def _without_answer(hooks: StoredConversations, context: RequestContext, head: Started) -> StoredResponse:
+def _without_answer(conversations: StoredConversations, context: RequestContext, head: Started) -> StoredResponse:
     message, finish = Message(role="assistant"), Finish(reason="stop")
     response = Response(id=head.id, model=head.model, created=head.created, message=message, finish=finish)
-    return hooks.record(context.request, response)
+    return conversations.record(context.request, response)
 
 
 async def _end(running: RunningResponse) -> None:

@@ -70,8 +70,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
         case FetchResponse(id=id):
             return await _stored_response(context, id)
         case CancelResponse(id=id):
-            stored, hooks = await _stored_response(context, id), cast("Wire", context.wire).background
-            if hooks is None or not hooks.was_background(stored.request):
+            stored, background = await _stored_response(context, id), cast("Wire", context.wire).background
+            if background is None or not background.was_background(stored.request):
                 raise InvalidRequest("Cannot cancel a synchronous response.", param="id")
             return stored
         case DropResponse(id=id):

@@ -428,23 +428,23 @@ class RequestContext:
     async def _store_chat(self, response: Response) -> tuple[Notice, ...]:
         wire = cast("Wire", self.wire)
         answer = wire.server.encode_body(response, self.request).body
-        hooks, id, created = cast("StoredChats", wire.stored_chats), response.id or "", response.created or 0
+        chats, id, created = cast("StoredChats", wire.stored_chats), response.id or "", response.created or 0
         try:
-            await self.runtime.chats.save(self.owner, hooks.record(id, self.model, created, self.http.body, answer))
+            await self.runtime.chats.save(self.owner, chats.record(id, self.model, created, self.http.body, answer))
         except StoreDown:
             return (Notice(kind="dropped", what="store", why=f"{NOT_STORED_REASON}the store is down"),)
         return ()
 
-    async def _store_response(self, hooks: StoredConversations, response: Response, id: str) -> tuple[Notice, ...]:
-        runtime, query, stored = self.runtime, self._stored, hooks.record(self.request, response)
-        items = hooks.items(stored)
+    async def _store_response(self, protocol: StoredConversations, response: Response, id: str) -> tuple[Notice, ...]:
+        runtime, query, stored = self.runtime, self._stored, protocol.record(self.request, response)
+        items = protocol.items(stored)
         notices: tuple[Notice, ...] = ()
         if self.recent is not None:
             size = len(self.http.body) + len(dump(response.message))
             self.recent.add(id, stored, size, previous=query.previous_id)
         if query.store:
             try:
-                foreign = [item_id for item in items if hooks.response_of(item_id := str(item.get("id"))) is None]
+                foreign = [item_id for item in items if protocol.response_of(item_id := str(item.get("id"))) is None]
                 await runtime.responses.save(self.owner, id, stored, items=foreign)
             except StoreDown:
                 why = f"{NOT_STORED_REASON}the store is down"

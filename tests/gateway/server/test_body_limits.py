@@ -171,12 +171,12 @@ def test_bodies_of_all_sizes_are_decompressed(size: int, pack: Callable[[bytes],
 
 
 def test_decompressed_bytes_are_counted_as_they_appear() -> None:
-    budget = BodyMemory()
+    memory = BodyMemory()
     limits = GatewaySettings(max_body=20_000_000, max_body_memory=20_000_000)
     http = post(CHAT, gzip.compress(b" " * 19_000_000), **{"content-encoding": "gzip"})
 
     async def run() -> None:
-        with budget.request(limits) as others, budget.request(limits) as body_bytes:
+        with memory.request(limits) as others, memory.request(limits) as body_bytes:
             others.add(19_000_000)
             added: list[int] = []
 
@@ -186,12 +186,12 @@ def test_decompressed_bytes_are_counted_as_they_appear() -> None:
                     added.append(size)
 
             with pytest.raises(Busy):
-                await decompress(http, limits.max_body, Counting(budget, limits))
+                await decompress(http, limits.max_body, Counting(memory, limits))
             assert 900_000 < sum(added) <= 1_000_000
-            assert budget.held == 19_000_000 + sum(added)
-        assert budget.held == 0
+            assert memory.held == 19_000_000 + sum(added)
+        assert memory.held == 0
         body_bytes.add(10)  # by a thread that works on
-        assert budget.held == 0
+        assert memory.held == 0
 
     asyncio.run(run())
 

@@ -125,11 +125,11 @@ async def _refuse_socket(response: GatewayResponse, scope: AsgiMessage, send: As
 class _Client:
     """One request, and what its client sends."""
 
-    def __init__(self, scope: AsgiMessage, receive: AsgiReceive, limits: GatewaySettings) -> None:
+    def __init__(self, scope: AsgiMessage, receive: AsgiReceive, settings: GatewaySettings) -> None:
         self.head = _request_head(scope)
         self._head_bytes = sum(len(name) + len(value) for name, value in scope["headers"])
         self._receive = receive
-        self._limits = limits
+        self._settings = settings
         self._body_read = asyncio.Event()
         """The body is read, or the client disconnected before its end."""
         self._is_disconnected = False
@@ -138,7 +138,7 @@ class _Client:
         """The body."""
         if self._head_bytes > MAX_HEADERS:  # not every ASGI server limits it
             raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
-        timeout = self._limits.body_timeout
+        timeout = self._settings.body_timeout
         try:
             async with asyncio.timeout(timeout):
                 body = await self._read(body_bytes)
@@ -148,7 +148,7 @@ class _Client:
         return body
 
     async def _read(self, body_bytes: BodyBytes) -> bytes:
-        limit = self._limits.max_body
+        limit = self._settings.max_body
         pieces: list[bytes] = []
         size = 0
         while True:

@@ -45,19 +45,19 @@ class BodyMemory:
         self.lock = threading.Lock()
         """For `held`: bodies are decompressed in threads."""
 
-    def request(self, limits: GatewaySettings, /) -> "BodyBytes":
+    def request(self, settings: GatewaySettings, /) -> "BodyBytes":
         """Count the body of one request, until it has been answered."""
-        return BodyBytes(self, limits)
+        return BodyBytes(self, settings)
 
 
 class BodyBytes:
     """The bytes of one request body, counted as they arrive."""
 
-    __slots__ = ("_held", "_is_over", "_limits", "_memory")
+    __slots__ = ("_held", "_is_over", "_memory", "_settings")
 
-    def __init__(self, memory: BodyMemory, limits: GatewaySettings, /) -> None:
+    def __init__(self, memory: BodyMemory, settings: GatewaySettings, /) -> None:
         self._memory = memory
-        self._limits = limits
+        self._settings = settings
         self._held = 0
         self._is_over = False
 
@@ -65,7 +65,7 @@ class BodyBytes:
         """Count bytes before they are held; raises Busy if the bodies of all requests are too large together."""
         with self._memory.lock:
             # One body of the largest size always fits, and so does a file alone.
-            limit = max(self._limits.max_body_memory, self._limits.max_body)
+            limit = max(self._settings.max_body_memory, self._settings.max_body)
             if size > 0 and self._memory.held > 0 and self._memory.held + size > limit:
                 raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
             self._count(size)
@@ -108,23 +108,23 @@ def has_body(http: HttpRequest, /) -> bool:
 
 
 async def decode_body(
-    http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /, *, is_json: bool = True
+    http: HttpRequest, settings: GatewaySettings, decode: Callable[[HttpRequest], T], /, *, is_json: bool = True
 ) -> T:
     """Check the structure of a JSON body and decode it; a large one in a thread, so that other requests go on."""
     if len(http.body) > LARGE_BODY:
-        return await asyncio.to_thread(_decode, http, limits if is_json else None, decode)
-    return _decode(http, limits if is_json else None, decode)
+        return await asyncio.to_thread(_decode, http, settings if is_json else None, decode)
+    return _decode(http, settings if is_json else None, decode)
 
 
-def _decode(http: HttpRequest, limits: GatewaySettings | None, decode: Callable[[HttpRequest], T]) -> T:
-    if limits is not None:
-        check_structure(http.body, limits)
+def _decode(http: HttpRequest, settings: GatewaySettings | None, decode: Callable[[HttpRequest], T]) -> T:
+    if settings is not None:
+        check_structure(http.body, settings)
     return decode(http)
 
 
-def check_structure(body: bytes, limits: GatewaySettings, /) -> None:
+def check_structure(body: bytes, settings: GatewaySettings, /) -> None:
     """Raise InvalidRequest if the JSON is nested too deep, or has too many objects, keys or values."""
-    excess = find_excess(body, depth=limits.max_depth, objects=limits.max_objects)
+    excess = find_excess(body, depth=settings.max_depth, objects=settings.max_objects)
     if excess is not None:
         raise InvalidRequest(f"the body {excess}")
 

@@ -225,7 +225,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_in_head = False
         parser, headers = self._parser, self._headers
         http = replace(_REQUEST, method=parser.get_method().decode(), path=_path(self._url), headers=headers)
-        body = self._incoming = RequestBody(self, headers, self._server.limits)
+        body = self._incoming = RequestBody(self, headers, self._server.settings)
         exchange = _Exchange(
             http, body, keeps_alive=parser.should_keep_alive(), is_http_1_0=parser.get_http_version() == "1.0"
         )
@@ -264,8 +264,8 @@ class HttpConnection(asyncio.Protocol):
         self._exchange = exchange
         headers = exchange.http.headers
         if "upgrade" in headers and headers["upgrade"].lower() == "websocket" and accept_key(headers) is not None:
-            limits = self._server.limits
-            self._socket = WebSocketConnection(self, limits.max_body, self._server.app.bodies.request(limits))
+            settings = self._server.settings
+            self._socket = WebSocketConnection(self, settings.max_body, self._server.app.bodies.request(settings))
             self._task = self._loop.create_task(self._serve_socket(exchange, self._socket))
         else:
             self._task = self._loop.create_task(self._answer(exchange))
@@ -333,14 +333,16 @@ class HttpConnection(asyncio.Protocol):
         elif self._task is None and not self._is_lost:
             response = error_response(error, new_request_id())
             http = HttpRequest(method="GET", path="/")
-            exchange = _Exchange(http, RequestBody(self, {}, self._server.limits), keeps_alive=False, is_http_1_0=False)
+            exchange = _Exchange(
+                http, RequestBody(self, {}, self._server.settings), keeps_alive=False, is_http_1_0=False
+            )
             self._respond(exchange, response, cast("bytes", response.body))
             self._end_writing()
 
     def _close(self) -> None:
         """Close it as soon as the response is sent, or if the client does not read that for too long."""
         self._is_refused = True
-        self.deadline = self._server.now + self._server.limits.write_timeout
+        self.deadline = self._server.now + self._server.settings.write_timeout
         self._transport.close()
 
     def _end_writing(self) -> None:
@@ -440,7 +442,7 @@ class HttpConnection(asyncio.Protocol):
 
     async def _drained(self) -> None:
         """Wait until the client has read most of what was written; ClientTooSlow if it reads nothing for too long."""
-        timeout = self._server.limits.write_timeout
+        timeout = self._server.settings.write_timeout
         while not self._is_writable and not self._is_lost:
             before = self._transport.get_write_buffer_size()
             if self._writer is None or self._writer.done():  # several tasks of a WebSocket may wait

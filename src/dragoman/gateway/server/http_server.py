@@ -45,7 +45,7 @@ class HttpServer:
         self._ended = asyncio.Event()
 
     @property
-    def limits(self) -> GatewaySettings:
+    def settings(self) -> GatewaySettings:
         """The table [gateway] of the config as it is now."""
         return self.app.runtime.config.gateway
 
@@ -122,7 +122,7 @@ class HttpServer:
     def add(self, connection: HttpConnection, /) -> bool:
         """Count a connection; False if there are too many."""
         self._connections.add(connection)
-        return len(self._connections) <= self.limits.max_requests + MAX_IDLE_CONNECTIONS
+        return len(self._connections) <= self.settings.max_requests + MAX_IDLE_CONNECTIONS
 
     def remove(self, connection: HttpConnection, /) -> None:
         """A connection is closed."""

@@ -36,15 +36,15 @@ class Flow(Protocol):
 class RequestBody:
     """The body of one request."""
 
-    __slots__ = ("_flow", "_headers", "_is_dropped", "_limits", "_pieces", "_size", "_waiter", "error", "is_complete")
+    __slots__ = ("_flow", "_headers", "_is_dropped", "_pieces", "_settings", "_size", "_waiter", "error", "is_complete")
 
-    def __init__(self, flow: Flow, headers: dict[str, str], limits: GatewaySettings) -> None:
+    def __init__(self, flow: Flow, headers: dict[str, str], settings: GatewaySettings) -> None:
         self.is_complete = False
         self.error: DragomanError | None = None
         """Why the rest of the body cannot be read."""
         self._flow = flow
         self._headers = headers
-        self._limits = limits
+        self._settings = settings
         self._pieces: list[bytes] = []
         self._size = 0
         """Bytes in `_pieces`; if the body is dropped, all bytes that were."""
@@ -100,12 +100,12 @@ class RequestBody:
         headers = self._headers
         if sum(map(len, headers)) + sum(map(len, headers.values())) > MAX_HEADERS:
             raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
-        if self.is_complete and self._size <= self._limits.max_body:
+        if self.is_complete and self._size <= self._settings.max_body:
             body_bytes.add(self._size)
             pieces = self._pieces
             self._flow.resume()  # so that the connection notices a client that leaves
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        timeout = self._limits.body_timeout
+        timeout = self._settings.body_timeout
         try:
             async with asyncio.timeout(timeout):
                 return await self._read(body_bytes)
@@ -113,7 +113,7 @@ class RequestBody:
             raise BodyTooSlow(f"the body did not arrive within {timeout} s") from None
 
     async def _read(self, body_bytes: BodyBytes) -> bytes:
-        limit = self._limits.max_body
+        limit = self._settings.max_body
         length = int(self._headers.get("content-length", "0"))
         if length > limit and (self.is_expected or length > limit + MAX_DRAINED):
             raise BodyTooLarge(f"the body has {length} bytes; the limit is {limit}")

@@ -61,7 +61,7 @@ class SocketSession:
         self,
         app: App,
         http: HttpRequest,
-        hooks: WireSocket,
+        protocol: WireSocket,
         socket: Socket,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -72,13 +72,13 @@ class SocketSession:
         }
         self._app = app
         self._head = replace(http, method="POST", headers=headers)
-        self._hooks = hooks
+        self._protocol = protocol
         self._socket = socket
         self._clock = clock
         self._until = clock() + MAX_AGE
-        self._limits = app.runtime.config.gateway
-        self._recent = RecentResponses(self._limits.max_body)
-        self._body_bytes = app.bodies.request(self._limits)
+        self._settings = app.runtime.config.gateway
+        self._recent = RecentResponses(self._settings.max_body)
+        self._body_bytes = app.bodies.request(self._settings)
         """What waits, as a part of the worker's memory for bodies."""
         self._lanes: dict[str | None, deque[SocketRequest | DragomanError]] = {}
         """What waits in each lane that is running."""
@@ -122,10 +122,10 @@ class SocketSession:
         try:
             if self._clock() > self._until:
                 raise ConnectionTooOld
-            if len(message) > self._limits.max_body:
-                raise BodyTooLarge(f"the message is larger than {self._limits.max_body} bytes")
+            if len(message) > self._settings.max_body:
+                raise BodyTooLarge(f"the message is larger than {self._settings.max_body} bytes")
             http = HttpRequest(method="POST", path=self._head.path, body=message)
-            request: SocketRequest | DragomanError = await decode_body(http, self._limits, self._hooks.decode)
+            request: SocketRequest | DragomanError = await decode_body(http, self._settings, self._protocol.decode)
         except DragomanError as error:
             request = error
         lane = request.lane if isinstance(request, SocketRequest) else None
@@ -133,7 +133,7 @@ class SocketSession:
             await self._socket.send(request.answer)
             return
         if lane in self._lanes:
-            if sum(map(len, self._lanes.values())) >= MAX_WAITING or self._waiting_bytes() > self._limits.max_body:
+            if sum(map(len, self._lanes.values())) >= MAX_WAITING or self._waiting_bytes() > self._settings.max_body:
                 await self._answer(Busy("too many requests of this WebSocket are waiting; try again later"), lane)
             else:
                 await self._wait_in_lane(lane, request)
@@ -177,14 +177,14 @@ class SocketSession:
         headers = [header for header in response.headers if not header[0].startswith(_OF_HTTP)]
         if isinstance(response.body, bytes):
             http = HttpResponse(status=response.status, body=response.body)
-            await self._socket.send(self._hooks.error(http, headers, lane))
+            await self._socket.send(self._protocol.error(http, headers, lane))
             return
 
         async def write(data: bytes) -> None:
-            for message in self._hooks.messages(data, lane):
+            for message in self._protocol.messages(data, lane):
                 # Only the first message has what HTTP says in headers.
                 first = bool(headers)
-                await self._socket.send(self._hooks.with_headers(message, headers) if first else message)
+                await self._socket.send(self._protocol.with_headers(message, headers) if first else message)
                 headers.clear()
 
         await response.body(write)
