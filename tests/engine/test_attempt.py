@@ -1,3 +1,4 @@
+import json
 import re
 from typing import Any
 
@@ -441,6 +442,36 @@ def test_a_malformed_call_after_text_counts_nothing_against_the_target() -> None
         world.run(plan(STREAM, OPENAI))
     assert isinstance(caught.value.__cause__, MalformedToolCall)
     assert not caught.value.count_failure
+
+
+def gemini_chunk(text: str, reason: str | None = None) -> bytes:
+    candidate = {"content": {"parts": [{"text": text}] if text else []}, "finishReason": reason}
+    counts = {"promptTokenCount": 9, "candidatesTokenCount": 2}
+    return b"data: " + json.dumps({"candidates": [candidate], "usageMetadata": counts}).encode() + b"\n\n"
+
+
+GEMINI = known("google/m", api_key="k")
+
+
+def test_a_mistake_of_the_model_after_shown_text_breaks_the_stream() -> None:
+    world = World([gemini_chunk("so"), gemini_chunk(" on", "MALFORMED_FUNCTION_CALL")])
+    with pytest.raises(Interrupted, match="MALFORMED_FUNCTION_CALL") as caught:
+        world.run(plan(STREAM, GEMINI))
+    assert isinstance(caught.value.__cause__, MalformedToolCall)
+    assert not caught.value.count_failure
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "so on"
+    assert caught.value.usage == Usage(input=9, output=2)
+    assert not any(isinstance(event, Finished) for event in world.shown)
+
+
+def test_a_mistake_of_the_model_before_anything_is_shown_is_an_error_that_can_be_retried() -> None:
+    with pytest.raises(MalformedToolCall) as caught:
+        World([chunk('{"content": "so"}', '"MALFORMED_FUNCTION_CALL"') + b"data: [DONE]\n\n"]).run(plan(STREAM, OPENAI))
+    assert caught.value.retry
+    with pytest.raises(EmptyResponse) as empty:
+        World([gemini_chunk("", "UNEXPECTED_TOOL_CALL")]).run(plan(STREAM, GEMINI))
+    assert empty.value.retry
 
 
 def test_a_connection_that_breaks_tells_what_was_used_so_far() -> None:

@@ -33,6 +33,7 @@ from dragoman.errors import (
     SetupError,
     TimedOut,
     Truncated,
+    WireError,
 )
 from dragoman.events import Finished, Restarted, fold
 from dragoman.targets.providers import target as known
@@ -227,6 +228,42 @@ def test_a_mistake_of_gemini_in_a_call_is_retried_and_counts_nothing(reason: str
     world = World(mistake, mistake, mistake)
     assert type(fail(world, known("google/m", api_key="k"), health=health)) is EmptyResponse
     assert (len(world.hosts), health.get("google/m").failures) == (3, 0)
+
+
+GEMINI = known("google/m", api_key="k")
+MISTAKES = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE")
+
+
+def gemini_text(text: str, reason: str | None) -> bytes:
+    candidate = {"content": {"parts": [{"text": text}]}, "finishReason": reason}
+    counts = {"promptTokenCount": 9, "candidatesTokenCount": 2}
+    return json.dumps({"candidates": [candidate], "usageMetadata": counts}).encode()
+
+
+@pytest.mark.parametrize("reason", MISTAKES)
+def test_the_text_of_an_answer_with_a_mistake_of_gemini_is_no_answer(reason: str) -> None:
+    mistake = Status(200, gemini_text(",patch:true}]})", reason))
+    world, health = World(mistake, Status(200, gemini_text("fine", "STOP"))), Health()
+    response = ask(world, GEMINI, health=health)
+    assert (response.text, response.attempts[0].usage) == ("fine", Usage(input=9, output=2))
+    error = fail(World(mistake, mistake, mistake), GEMINI, health=health)
+    assert isinstance(error, WireError)
+    assert isinstance(error, MalformedToolCall) == ("CALL" in reason)
+    assert reason in str(error)
+    assert health.get("google/m").failures == 0
+    assert ask(World(mistake, mistake, mistake, OK), GEMINI, BB, health=health).target == "bb/m2"
+
+
+def test_a_mistake_of_the_model_beside_a_complete_call_is_an_answer() -> None:
+    call_ = {"functionCall": {"name": "tide", "args": {}}}
+    candidate = {"content": {"parts": [call_]}, "finishReason": "TOO_MANY_TOOL_CALLS"}
+    body = json.dumps({"candidates": [candidate]}).encode()
+    assert ask(World(Status(200, body)), GEMINI).finish.reason == "tool_calls"
+
+
+def test_an_empty_pause_is_retried() -> None:
+    paused = Status(200, json.dumps({"candidates": [{"content": {}, "finishReason": "CONTINUATION"}]}).encode())
+    assert ask(World(paused, Status(200, gemini_text("fine", "STOP"))), GEMINI).text == "fine"
 
 
 BAD_CALL = Status(

@@ -19,6 +19,8 @@ from dragoman.errors import (
     DragomanError,
     EmptyResponse,
     Interrupted,
+    Malformed,
+    MalformedToolCall,
     ReadTimeout,
     TimedOut,
     TooLarge,
@@ -27,9 +29,10 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pi
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
-from dragoman.types import Request, Response, Text, Thinking, Usage
+from dragoman.types import Finish, Request, Response, Text, Thinking, Usage
 from dragoman.types.base import unchecked
 from dragoman.wires.base import ClientHalf, StreamDecoder
+from dragoman.wires.common.classify import MALFORMED_CALLS, model_mistake
 from dragoman.wires.common.header_counts import counts_in_headers
 
 MAX_BODY = 256 * 1024 * 1024
@@ -168,7 +171,27 @@ def decode_answer(
         response = unchecked(response, usage=counts_in_headers(http_response))
     if response.is_empty and is_empty_response(response, request):
         raise _empty(response)
+    if (mistake := mistake_in(response.finish, response.usage)) is not None:
+        raise mistake
     return response
+
+
+def mistake_in(finish: Finish, usage: Usage, /) -> DragomanError | None:
+    """The error for an answer that the provider ends because of a mistake of the model; None for other answers.
+
+    Its text may be the rest of a broken tool call, so it is no answer. A call that is complete makes it one.
+
+    >>> mistake_in(Finish(reason="other", raw="MALFORMED_FUNCTION_CALL"), Usage())
+    MalformedToolCall('the model made a mistake (finish: MALFORMED_FUNCTION_CALL)')
+    >>> mistake_in(Finish(reason="tool_calls", raw="MALFORMED_FUNCTION_CALL"), Usage())
+    """
+    mistake = model_mistake(finish.raw) if finish.reason == "other" else None
+    if mistake is None:
+        return None
+    message = f"the model made a mistake (finish: {finish.raw})"
+    if mistake in MALFORMED_CALLS:
+        return MalformedToolCall(message, usage=usage)
+    return Malformed(message, usage=usage, count_failure=False)
 
 
 def _with_provider_headers(response: Response, head: Head) -> Response:
@@ -197,7 +220,7 @@ def _empty(response: Response) -> EmptyResponse:
     """An empty answer. If the model made a mistake, as with Gemini's MALFORMED_FUNCTION_CALL, a retry may help."""
     finish = response.finish
     message = f"the answer is empty (finish: {finish.raw or finish.reason})"
-    return EmptyResponse(message, usage=response.usage, retry=finish.reason == "other")
+    return EmptyResponse(message, usage=response.usage, retry=finish.reason in ("other", "pause"))
 
 
 def is_empty_response(response: Response, request: Request, /) -> bool:
@@ -272,6 +295,8 @@ class _StreamedExchange:
                 new = self._decode(data, decoder)
             if self._output_decoder is not None:
                 new = self._output_decoder.feed(new)
+            last = new[-1] if new else None
+            mistake = self._mistake(new, last) if isinstance(last, Finished) else None
             ready = self._take(new, preface)
             if latency is None and ready:
                 moment: float = yield Now()
@@ -280,6 +305,8 @@ class _StreamedExchange:
                 yield Emit(ready, self._name, self._http.notices)
             if decoder.error is not None:
                 self._fail(decoder.error)
+            if mistake is not None:
+                self._fail(mistake)
             now = yield Now()
             if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in new):
                 content_length, self._last_content = decoder.content_length, now
@@ -343,6 +370,20 @@ class _StreamedExchange:
             return decoder.feed(b"")
         except DragomanError as end:
             return self._fail(error, end.usage)
+
+    def _mistake(self, new: list[Event], last: Finished) -> DragomanError | None:
+        """The error for a mistake of the model after emitted events; raises it if there are none.
+
+        The last event is then left out: the stream breaks.
+        """
+        error = mistake_in(last.finish, last.usage)
+        if error is None:
+            return None
+        if not self._has_emitted:
+            response = fold([*self._events, *new])
+            raise _empty(response) if is_empty_response(response, self._request) else error
+        del new[-1]
+        return error
 
     def _take(self, new: list[Event], preface: list[StreamEvent]) -> list[StreamEvent]:
         """Keep the new events; return those to emit now: none before the first that has content, then all."""

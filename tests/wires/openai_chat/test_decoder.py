@@ -523,6 +523,24 @@ def test_a_model_that_missed_the_schema_of_a_tool_may_try_again() -> None:
     assert (error.status, error.code, error.retry, error.fail_over) == (400, "tool_use_failed", True, True)
 
 
+@pytest.mark.parametrize("word", ["stop", "error"])
+def test_a_mistake_of_the_model_behind_openrouter_has_the_word_of_its_provider(word: str) -> None:
+    reasons = {"finish_reason": word, "native_finish_reason": "MALFORMED_FUNCTION_CALL"}
+    body = json.dumps({"choices": [{"index": 0, "message": {"content": "}]})"}, **reasons}]}).encode()
+    assert WIRE.client.decode_response(body, None).finish.raw == "MALFORMED_FUNCTION_CALL"
+    assert WIRE.client.decode_response(body, None).finish.reason == "other"
+
+
+@pytest.mark.parametrize(("word", "counts"), [("MALFORMED_FUNCTION_CALL", False), (None, True)])
+def test_an_error_for_a_mistake_of_the_model_is_no_failure_of_openrouter(word: str | None, *, counts: bool) -> None:
+    choice = {"index": 0, "delta": {"content": ""}, "finish_reason": "stop", "native_finish_reason": word}
+    error = {"message": "Provider returned error", "code": 502}
+    decoder = WIRE.client.stream_decoder()
+    with pytest.raises(ServerFault) as caught:
+        decoder.feed(b"data: " + json.dumps({"choices": [choice], "error": error}).encode() + b"\n\n")
+    assert caught.value.count_failure is counts
+
+
 def test_context_overflow_has_its_numbers_in_a_stream_too() -> None:
     _, error = read("error_context")
     assert isinstance(error, ContextTooLong)

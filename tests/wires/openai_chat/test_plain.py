@@ -76,6 +76,7 @@ MESSAGE_FIELDS: dict[str, Any] = {
 CHOICE_FIELDS: dict[str, Any] = {
     "index": [0, None, 1],
     "finish_reason": ["stop", "length", "content_filter", "STOP", "odd", "error", "", None],
+    "native_finish_reason": [None, "STOP", "MALFORMED_FUNCTION_CALL", 7],
     "logprobs": [None, {"content": []}],
     "error": [None, {"message": "boom"}],
     "usage": [None, {"prompt_tokens": 1}],

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 _NO_CREDIT = {"retry": False}
 _MODEL_MISTAKE = {"retry": True, "fail_over": True}
+MALFORMED_CALLS = frozenset(
+    "malformed_function_call unexpected_tool_call too_many_tool_calls malformed_tool_use tool_use_failed".split()
+)
+"""Codes and finish reasons for a tool call that the provider could not parse."""
+_MALFORMED_ANSWERS = frozenset(
+    "malformed_response missing_thought_signature malformed_model_output json_validate_failed".split()
+)
+MODEL_MISTAKES = MALFORMED_CALLS | _MALFORMED_ANSWERS
+"""Codes and finish reasons for a mistake of the model: another try may help, and the target is healthy."""
 
 _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
     code: (kind, facts)
@@ -44,9 +53,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (Blocked, {}, "image_safety image_prohibited_content image_recitation image_other"),
         (ModelNotFound, {}, "model_not_found not_found_error deploymentnotfound invalid_model"),
         (ModelNotFound, {}, "resource_not_found_error"),
-        (BadRequest, _MODEL_MISTAKE, "tool_use_failed json_validate_failed"),
-        (BadRequest, _MODEL_MISTAKE, "malformed_function_call unexpected_tool_call too_many_tool_calls"),
-        (BadRequest, _MODEL_MISTAKE, "malformed_response missing_thought_signature"),
+        (BadRequest, _MODEL_MISTAKE, " ".join(MODEL_MISTAKES)),
         (RequestTooLarge, {}, "request_too_large"),
     )
     for code in codes.split()
@@ -118,6 +125,19 @@ _LIMITS = (
     rf"(?:max|limit|allowed|available|context)(?:(?! by )\D){{0,60}}?{_COUNT}",
 )
 """Patterns for the token limit in a message, the most reliable first."""
+
+
+def model_mistake(word: object, /) -> str | None:
+    """The mistake of the model that a finish reason reports; None if it reports no mistake.
+
+    The text of such an answer may be the rest of a broken tool call. Gemini's endpoint for OpenAI's clients puts a
+    phrase before the reason.
+
+    >>> model_mistake("function_call_filter: MALFORMED_FUNCTION_CALL"), model_mistake("STOP")
+    ('malformed_function_call', None)
+    """
+    mistake = word.rpartition(" ")[2].lower() if isinstance(word, str) else ""
+    return mistake if mistake in MODEL_MISTAKES else None
 
 
 def classify(

@@ -28,6 +28,7 @@ from dragoman.types import (
 )
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.common.aws_errors import decode_exception
+from dragoman.wires.common.classify import model_mistake
 from dragoman.wires.common.content_filters import filter_notices, is_filtered, merge_results, prompt_results
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.event_stream import EXCEPTION
@@ -217,7 +218,8 @@ class ChatDecoder:
         if choice.content_filter_results:
             self._filters = self._merge_filters(self._filters, choice.content_filter_results)
         if choice.finish_reason:
-            self._finish = choice.finish_reason
+            native = choice.native_finish_reason
+            self._finish = choice.finish_reason if model_mistake(native) is None else native
             self._is_over = True
 
     def _merge_filters(self, known: JsonObject, new: object) -> JsonObject:
@@ -420,7 +422,10 @@ def _message(choice: ChatChoice) -> ChatMessage | None:
 def _error_in(chunk: ChatChunk, data: bytes) -> ProviderError | None:
     """The error in a chunk, in any of the forms that servers use; None if there is no error."""
     if chunk.error or chunk.object == "error":
-        return _error_from_bytes(data)
+        error = _error_from_bytes(data)
+        if any(model_mistake(choice.native_finish_reason) for choice in chunk.choices or ()):
+            error.annotate(count_failure=False)
+        return error
     if chunk.choices:
         return None
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):

@@ -13,6 +13,7 @@ from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, Response, Text
 from dragoman.types.base import unchecked
 from dragoman.types.quick import new_message, new_text
+from dragoman.wires.common.classify import model_mistake
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
 from dragoman.wires.common.options import tier_word
 from dragoman.wires.common.prompt_size import is_cut_prompt
@@ -111,7 +112,7 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
         or message.reasoning_content is not None or message.reasoning is not None
         or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
         or chunk.object == "error" or len(message.content) > MAX_RESPONSE
-        or (target is not None and target.quirks.think_tags)
+        or (target is not None and target.quirks.think_tags) or model_mistake(choice.native_finish_reason) is not None
     ):  # fmt: skip
         return None
     usage = UNKNOWN_USAGE if chunk.usage is None else read_usage(chunk.usage)

@@ -135,6 +135,8 @@ class ChatChoice(msgspec.Struct, gc=False):
     text: str | None = None
     """The text of an answer that continues a text."""
     finish_reason: str | None = None
+    native_finish_reason: Any = None
+    """The word of the provider behind OpenRouter."""
     logprobs: Any = None
     usage: "ChatUsage | None" = None
     error: Any = None
