@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import dragoman
 from dragoman import (
     Agent,
     DragomanError,
@@ -153,6 +154,11 @@ def _any(value: object) -> Any:
             "Model.embed has no parameter timeout; it must be one of",
         ),
         (lambda: _any(Scripted)(answers=["a"]), "Scripted has no parameter answers; "),
+        (lambda: _any(embed)(timeout=3), "model must be passed to embed, got nothing; write model="),
+        (_any(model), "spec must be passed to model, got nothing; write spec="),
+        (lambda: _any(model)("demo/any", "hi"), "model must be called with names, got too many values without; write "),
+        (_any(dragoman.batch), "model must be passed to batch, got nothing; write model="),
+        (lambda: _any(dragoman.tool)(len, "length"), "tool must be called with names, got too many values without"),
     ],
 )
 def test_a_wrong_call_of_a_function_says_what_to_write(call: Callable[[], object], message: str) -> None:
@@ -160,6 +166,50 @@ def test_a_wrong_call_of_a_function_says_what_to_write(call: Callable[[], object
         call()
     assert caught.value.param is not None
     assert caught.value.__suppress_context__
+
+
+GENERATE = "generate agenerate stream astream explain count_tokens acount_tokens".split()
+EXTRACT = "extract aextract stream_extract astream_extract".split()
+ASYNC = {"aembed": "texts", "arerank": "documents", "abatch": "rows"}
+MISSING = [
+    *((dragoman, name, (), "model") for name in (*GENERATE, *EXTRACT, *ASYNC, "alist_models", "aprobe")),
+    *((dragoman, name, ("demo/any",), "prompt") for name in GENERATE),
+    *((dragoman, name, ("demo/any", bool), "prompt") for name in EXTRACT),
+    *((dragoman, name, ("demo/any",), parameter) for name, parameter in ASYNC.items()),
+    *((model("demo/any"), name, (), "prompt") for name in GENERATE),
+    *((model("demo/any"), name, (bool,), "prompt") for name in EXTRACT),
+    *((model("demo/any"), name, (), parameter) for name, parameter in ASYNC.items()),
+    *((Registry(env={}), name, (), "spec") for name in ("model", "targets")),
+    *((Registry(env={}), name, (), "name") for name in ("target", "provider")),
+    (Agent("demo/any"), "arun", (), "prompt"),
+    (Agent("demo/any"), "astream", (), "prompt"),
+]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "values", "parameter"),
+    [pytest.param(*each, id=f"{type(each[0]).__name__}.{each[1]} {each[3]}") for each in MISSING],
+)
+def test_a_missing_value_is_an_error_that_names_its_parameter(
+    owner: Any, name: str, values: tuple[Any, ...], parameter: str
+) -> None:
+    function = getattr(owner, name)
+    required = inspect.signature(function).parameters[parameter]
+    assert required.default is required.empty
+
+    def call() -> None:
+        result = function(*values)
+        if inspect.iscoroutine(result):
+            asyncio.run(result)
+
+    with pytest.raises(DragomanError, match=f"^{parameter} must be ") as caught:
+        call()
+    assert caught.value.param == parameter
+
+
+def test_a_missing_type_is_an_error_that_names_its_parameter() -> None:
+    with pytest.raises(InvalidRequest, match=r"^output_type must be a type, got None; use a dataclass"):
+        _any(dragoman.extract)("demo/any", prompt="Is it so?")
 
 
 def test_a_type_error_of_the_callers_code_stays_as_it_is() -> None:

@@ -14,15 +14,16 @@ from dragoman.engine.explanation import Explanation
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
+from dragoman.errors import SetupError
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks
-from dragoman.models import NO_PROMPT, Model, Prompt, prompt_required
+from dragoman.models import Model, Prompt
 from dragoman.registry import Registry
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.specs import Spec
 from dragoman.types import Embeddings, JsonObject, ModelInfo, Ranking, Response, TokenCount
 from dragoman.types.embedding import EmbeddingPurpose, Truncation
-from dragoman.types.parameters import named_parameters
+from dragoman.types.parameters import missing_is_none, named_parameters
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ def default_registry() -> Registry:
     return Registry()
 
 
+@named_parameters
 def model(
     spec: Spec,
     *,
@@ -56,7 +58,12 @@ def _model(spec: Spec, /, **options: Unpack[CallOptions]) -> Model:
     """The same, for the functions below: their first parameter is called `model`, and `spec` is not an option."""
     if options:
         check_options(options)
-    return default_registry().model(spec, **options)
+    try:
+        return default_registry().model(spec, **options)
+    except SetupError as error:
+        if error.param == "spec":
+            error.annotate(message=error.message.replace("spec", "model", 1), param="model")
+        raise
 
 
 # Generation -----------------------------------------------------------------------------------------------------------
@@ -72,9 +79,9 @@ def generate(
 def generate(
     model: Spec, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[Any]: ...
-@prompt_required
+@missing_is_none
 def generate(
-    model: Spec, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Response | Parsed[Any]:
     """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`.
 
@@ -95,9 +102,9 @@ async def agenerate(
 async def agenerate(
     model: Spec, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[Any]: ...
-@prompt_required
+@missing_is_none
 async def agenerate(
-    model: Spec, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Response | Parsed[Any]:
     """As `generate`, async.
 
@@ -109,8 +116,8 @@ async def agenerate(
         return await _model(model).agenerate(prompt, output=output, max_repairs=max_repairs, **options)
 
 
-@prompt_required
-def stream(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> Stream:
+@missing_is_none
+def stream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
     """The answer while it arrives: pieces of text, tool calls, and last the Response.
 
     >>> next(iter(stream("demo/any", "Is it so?")))
@@ -120,8 +127,8 @@ def stream(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOption
         return _model(model).stream(prompt, **options)
 
 
-@prompt_required
-def astream(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> AsyncStream:
+@missing_is_none
+def astream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
     """As `stream`, async.
 
     >>> type(astream("demo/any", "Is it so?")).__name__
@@ -142,9 +149,9 @@ def extract(
 def extract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any: ...
-@prompt_required
+@missing_is_none
 def extract(
-    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any:
     """A value of a type. If an answer does not fit, the model gets the reasons and tries again, `max_repairs` times.
 
@@ -163,9 +170,9 @@ async def aextract(
 async def aextract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any: ...
-@prompt_required
+@missing_is_none
 async def aextract(
-    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any:
     """As `extract`, async.
 
@@ -185,9 +192,9 @@ def stream_extract(
 def stream_extract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[Any]: ...
-@prompt_required
+@missing_is_none
 def stream_extract(
-    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[Any]:
     """A value of a type while it arrives.
 
@@ -206,9 +213,9 @@ def astream_extract(
 def astream_extract(
     model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[Any]: ...
-@prompt_required
+@missing_is_none
 def astream_extract(
-    model: Spec, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[Any]:
     """As `stream_extract`, async.
 
@@ -222,9 +229,9 @@ def astream_extract(
 # Other endpoints ------------------------------------------------------------------------------------------------------
 
 
-@prompt_required
+@missing_is_none
 def explain(
-    model: Spec, prompt: Prompt = NO_PROMPT, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
 ) -> list[Explanation]:
     """The request that each target would get, with `output` that of a typed answer. Nothing is sent.
 
@@ -235,8 +242,8 @@ def explain(
         return _model(model).explain(prompt, output=output, stream=stream, **options)
 
 
-@prompt_required
-def count_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
+@missing_is_none
+def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
     """The tokens of a request, as the provider of the first target counts them, or an estimate if it counts none.
 
     >>> count = count_tokens("demo/any", "Is it so?")
@@ -247,8 +254,8 @@ def count_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[Call
         return _model(model).count_tokens(prompt, **options)
 
 
-@prompt_required
-async def acount_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
+@missing_is_none
+async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
     """As `count_tokens`, async.
 
     >>> import asyncio
@@ -259,6 +266,7 @@ async def acount_tokens(model: Spec, prompt: Prompt = NO_PROMPT, **options: Unpa
         return await _model(model).acount_tokens(prompt, **options)
 
 
+@named_parameters
 def delete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
     """Delete the prompts that the provider of the first target stores for `CachePoint`s. Returns how many.
 
@@ -269,6 +277,7 @@ def delete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
         return _model(model, **options).delete_caches()
 
 
+@missing_is_none
 async def adelete_caches(model: Spec, **options: Unpack[CallOptions]) -> int:
     """As `delete_caches`, async.
 
@@ -299,6 +308,7 @@ def embed(
         return _model(model, **options).embed(texts, dimensions=dimensions, purpose=purpose, truncate=truncate)
 
 
+@missing_is_none
 async def aembed(
     model: Spec,
     texts: str | Sequence[str],
@@ -331,6 +341,7 @@ def rerank(
         return _model(model, **options).rerank(query, documents, top=top)
 
 
+@missing_is_none
 async def arerank(
     model: Spec, query: str, documents: Sequence[str], *, top: int | None = None, **options: Unpack[CallOptions]
 ) -> Ranking:
@@ -344,6 +355,7 @@ async def arerank(
         return await _model(model, **options).arerank(query, documents, top=top)
 
 
+@named_parameters
 def batch(
     model: Spec,
     rows: Iterable[str | Mapping[str, Any]],
@@ -364,6 +376,7 @@ def batch(
         return chosen.batch(rows, journal=journal, poll=poll, fallback=fallback, concurrency=concurrency)
 
 
+@missing_is_none
 async def abatch(
     model: Spec,
     rows: Iterable[str | Mapping[str, Any]],
@@ -385,6 +398,7 @@ async def abatch(
         return await chosen.abatch(rows, journal=journal, poll=poll, fallback=fallback, concurrency=concurrency)
 
 
+@named_parameters
 def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
     """The models that the first target's provider lists.
 
@@ -395,6 +409,7 @@ def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo,
         return _model(model, **options).list_models()
 
 
+@missing_is_none
 async def alist_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
     """As `list_models`, async.
 
@@ -406,6 +421,7 @@ async def alist_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[Mod
         return await _model(model, **options).alist_models()
 
 
+@named_parameters
 def probe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
     """What the first target's server really supports; `set_capabilities(findings.target, **findings.facts)` stores it.
 
@@ -416,6 +432,7 @@ def probe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
         return _model(model, **options).probe()
 
 
+@missing_is_none
 async def aprobe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
     """As `probe`, async.
 

@@ -6,7 +6,6 @@ registry's driver run it.
 
 # Not model.py: `dragoman.model` is a public function, and importing a submodule of that name would replace it.
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -64,7 +63,7 @@ from dragoman.types.checks import (
 from dragoman.types.embedding import EmbeddingOptions, EmbeddingPurpose, Truncation
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
-from dragoman.types.parameters import named_methods
+from dragoman.types.parameters import missing_is_none, named_methods
 from dragoman.types.quick import new_message, new_text
 from dragoman.types.requests import with_messages
 from dragoman.wires.dicts import (
@@ -95,13 +94,13 @@ Prompt: TypeAlias = (
 """Text, a message, a part, or a list of these. A Pillow image is a part, too; a dict or an object of another SDK may be
 a message or a part."""
 F = TypeVar("F", bound=Callable[..., Any])
-NO_PROMPT: Any = None
-"""The default of `prompt`, so that a call without one gets an error that says what to pass; see `prompt_required`."""
 _CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
 _CONNECTION = frozenset({"api_key", "headers", "base_url"})
 
 
 def _parser(name: str, hint: Any) -> OutputType[Any]:
+    if hint is None:  # or missing
+        raise wrong_value(name, "a type", None, "use a dataclass, a TypedDict or a pydantic model")
     with naming(name):
         return output_type_of(hint)
 
@@ -111,16 +110,6 @@ def _as_timeouts(timeout: Any, default: Timeouts) -> Timeouts:
         return timeout
     with naming("timeout"):
         return msgspec.structs.replace(default, total=timeout)
-
-
-def prompt_required(function: F) -> F:
-    """Show `prompt` as a required parameter in the signature of a function, although it has the default NO_PROMPT."""
-    signature = inspect.signature(function)
-    parameters = [
-        each.replace(default=each.empty) if each.name == "prompt" else each for each in signature.parameters.values()
-    ]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return function
 
 
 # Prompts --------------------------------------------------------------------------------------------------------------
@@ -184,7 +173,7 @@ def _system_texts(value: Any) -> tuple[Text, ...]:
 # The model ------------------------------------------------------------------------------------------------------------
 
 
-@named_methods("embed", "list_models", "probe", "rerank")
+@named_methods("batch", "embed", "list_models", "probe", "rerank")
 class Model:
     """One target or a chain of targets. `Registry.model` makes it.
 
@@ -222,9 +211,9 @@ class Model:
     def generate(
         self, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[Any]: ...
-    @prompt_required
+    @missing_is_none
     def generate(
-        self, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`."""
         try:
@@ -243,9 +232,9 @@ class Model:
     async def agenerate(
         self, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[Any]: ...
-    @prompt_required
+    @missing_is_none
     async def agenerate(
-        self, prompt: Prompt = NO_PROMPT, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """As `generate`, async."""
         try:
@@ -262,10 +251,8 @@ class Model:
     def extract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any: ...
-    @prompt_required
-    def extract(
-        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
-    ) -> Any:
+    @missing_is_none
+    def extract(self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
         """A value of a type. If it does not fit, the model gets the reasons and tries again, `max_repairs` times."""
         with short_traceback:
             plan = self._extract(_parser("output_type", output_type), prompt, max_repairs, options)
@@ -279,9 +266,9 @@ class Model:
     async def aextract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any: ...
-    @prompt_required
+    @missing_is_none
     async def aextract(
-        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any:
         """As `extract`, async."""
         with short_traceback:
@@ -296,9 +283,9 @@ class Model:
     def stream_extract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]: ...
-    @prompt_required
+    @missing_is_none
     def stream_extract(
-        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]:
         """A value of a type while it arrives."""
         parser = _parser("output_type", output_type)
@@ -313,9 +300,9 @@ class Model:
     def astream_extract(
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]: ...
-    @prompt_required
+    @missing_is_none
     def astream_extract(
-        self, output_type: Any, prompt: Prompt = NO_PROMPT, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]:
         """As `stream_extract`, async."""
         parser = _parser("output_type", output_type)
@@ -323,23 +310,23 @@ class Model:
         plan = self._extract(parser, prompt, max_repairs, options, stream=True)
         return AsyncTypedStream(partial(self._registry.driver.aiterate, plan, results.append), results, parser)
 
-    @prompt_required
-    def stream(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> Stream:
+    @missing_is_none
+    def stream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
         """The answer while it arrives."""
         with short_traceback:
             return Stream(partial(self._registry.driver.iterate, self._plan(prompt, options, stream=True)))
 
-    @prompt_required
-    def astream(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> AsyncStream:
+    @missing_is_none
+    def astream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
         """As `stream`, async."""
         results: list[Response] = []
         with short_traceback:
             plan = self._plan(prompt, options, stream=True)
         return AsyncStream(partial(self._registry.driver.aiterate, plan, results.append), results)
 
-    @prompt_required
+    @missing_is_none
     def explain(
-        self, prompt: Prompt = NO_PROMPT, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any = None, stream: bool = False, **options: Unpack[CallOptions]
     ) -> list[Explanation]:
         """The request that each target would get, with `output` that of a typed answer. Nothing is sent."""
         check_flag("stream", stream)
@@ -349,14 +336,14 @@ class Model:
             request = typed.with_output_schema(request, _parser("output", output), targets)
         return [explain_target(request, target, chain_options) for target in targets]
 
-    @prompt_required
-    def count_tokens(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
+    @missing_is_none
+    def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
         """The tokens of a request, as the provider of the first target counts them; else an estimate."""
         with short_traceback:
             return self._registry.driver.run(self._count(prompt, options))
 
-    @prompt_required
-    async def acount_tokens(self, prompt: Prompt = NO_PROMPT, **options: Unpack[CallOptions]) -> TokenCount:
+    @missing_is_none
+    async def acount_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
         """As `count_tokens`, async."""
         with short_traceback:
             return await self._registry.driver.arun(self._count(prompt, options))
@@ -384,6 +371,7 @@ class Model:
             asked = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
             return self._registry.driver.run(self._embed(texts, asked))
 
+    @missing_is_none
     async def aembed(
         self,
         texts: str | Sequence[str],
@@ -402,6 +390,7 @@ class Model:
         with short_traceback:
             return self._registry.driver.run(self._rerank(query, documents, top))
 
+    @missing_is_none
     async def arerank(self, query: str, documents: Sequence[str], *, top: int | None = None) -> Ranking:
         """As `rerank`, async."""
         with short_traceback:
@@ -427,6 +416,7 @@ class Model:
                 lambda: self.abatch(rows, journal=journal, poll=poll, fallback=fallback, concurrency=concurrency)
             )
 
+    @missing_is_none
     async def abatch(
         self,
         rows: Iterable[str | Mapping[str, Any]],
@@ -476,10 +466,10 @@ class Model:
         return self._registry.targets(self.spec, connection=chain_options.connection)
 
     def request(
-        self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]
+        self, prompt: Prompt | None, *, stream: bool = False, **options: Unpack[CallOptions]
     ) -> tuple[Request, ChainOptions]:
         """The Request and the ChainOptions of a call: the model's own options, overridden by these."""
-        if prompt is NO_PROMPT:
+        if prompt is None:  # or missing
             check_options(options)
             hint = "pass it after the model, such as generate(model, prompt)"
             raise wrong_value("prompt", _PROMPT, None, hint)

@@ -60,7 +60,7 @@ from dragoman.types import (
 )
 from dragoman.types.checks import as_items, is_text, naming, wrong_value
 from dragoman.types.fields import WRONG, read_text
-from dragoman.types.parameters import named_methods
+from dragoman.types.parameters import missing_is_none, named_methods
 from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class AgentOptions(TypedDict, total=False):
     """How often an answer that does not fit the output type is retried."""
 
 
-@named_methods("__init__", "run", "stream", "as_tool")
+@named_methods("__init__", "run", "stream", "astream", "as_tool")
 class Agent(Generic[T]):
     """Calls a model and the tools it asks for, until the model gives its answer.
 
@@ -170,6 +170,7 @@ class Agent(Generic[T]):
             raise
         return stream.result
 
+    @missing_is_none
     async def arun(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> Result[T]:
         """Run the agent and return the result, async. Tools find `data` in their Context."""
         with short_traceback:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 from dragoman.errors import SetupError
-from dragoman.types.checks import is_encodable
+from dragoman.types.checks import is_encodable, shown
 
 Spec: TypeAlias = str | Sequence[str]
 """The targets to call: a text, or a list of texts, which is a chain."""
@@ -24,7 +24,7 @@ def as_spec(spec: object, /) -> str:
     for item in items:
         if not isinstance(item, str) or not is_encodable(item):
             expected = "a str such as 'groq/llama, demo/any', or a list of these"
-            got = f"{ascii(item)[:200]}, which is not valid Unicode" if isinstance(item, str) else type(item).__name__
+            got = f"{ascii(item)[:200]}, which is not valid Unicode" if isinstance(item, str) else shown(item)
             hint = "; call its methods, such as model.generate(prompt)" if hasattr(type(item), "agenerate") else ""
             raise SetupError(f"spec must be {expected}, got {got}{hint}", param="spec")
     return ",".join(cast("Sequence[str]", items))

@@ -23,6 +23,7 @@ from dragoman.types import AnyTool, HostedTool, JsonObject, Message, Opaque, Res
 from dragoman.types.checks import as_items, shown
 from dragoman.types.fields import WRONG, read_text
 from dragoman.types.json_values import not_json
+from dragoman.types.parameters import named_parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -125,6 +126,7 @@ def tool(
     limit: int = LIMIT,
     strict: bool | None = None,
 ) -> Callable[[F], F]: ...
+@named_parameters
 def tool(function: Any = None, /, **options: Any) -> Any:
     """Make a tool from a function. You can still call the function, and pass it wherever a Tool is accepted.
 
