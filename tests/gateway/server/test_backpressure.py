@@ -14,8 +14,9 @@ from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.server.listener import bind
 from dragoman.gateway.server.worker import listen
 from dragoman.testing import FaultyServer, RawResponse
-from tests.gateway.server.test_bodies import MEGABYTE, memory
+from tests.gateway.server.test_bodies import MEGABYTE
 from tests.support.gateway.live import Gateway, chat, record
+from tests.support.gateway.stalls import memory
 
 PIECE = {"id": "1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "x" * 20_000}}]}
 LINE = f"data: {json.dumps(PIECE)}\n\n".encode()

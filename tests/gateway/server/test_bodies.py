@@ -3,8 +3,6 @@
 import asyncio
 import json
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +16,7 @@ from dragoman.gateway.server.body_limits import BodyBytes
 from dragoman.http import HttpRequest
 from tests.support.gateway.dialects import app_of, post
 from tests.support.gateway.live import PATIENCE, Gateway, chat
+from tests.support.gateway.stalls import memory, stalls
 
 CHAT = "/v1/chat/completions"
 PLAIN, HASH = new_key()
@@ -36,20 +35,10 @@ def head(length: int, key: str = "") -> bytes:
     return f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n{sent}content-length: {length}\r\n\r\n".encode()
 
 
-def memory(gateway: Gateway) -> int:
-    """Bytes of the worker's resident memory."""
-    id = gateway.process.pid
-    (worker, *_) = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
-    pages = Path(f"/proc/{worker}/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * 4096
-
-
 def test_who_has_no_key_is_refused_before_the_body(gateway: Gateway) -> None:
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
-        start = time.monotonic()
         connection.sendall(head(30 * MEGABYTE))
         assert b" 401 " in connection.recv(65536)
-        assert time.monotonic() - start < 2.0
 
 
 def test_a_refusal_without_a_key_reaches_a_client_that_sends_all_first(gateway: Gateway) -> None:
@@ -270,14 +259,6 @@ def others_go_on(gateway: Gateway, body: bytes, status: int) -> None:
     def attack() -> None:
         statuses.append(gateway.post(CHAT, body, authorization=f"Bearer {PLAIN}")[0])
 
-    attacker = threading.Thread(target=attack)
-    attacker.start()
-    waits: list[float] = []
-    while attacker.is_alive():
-        start = time.monotonic()
-        assert gateway.get("/health/live")[0] == 200
-        waits.append(time.monotonic() - start)
-    attacker.join()
+    waits = stalls(gateway, attack)
     assert statuses == [status]
-    # It is 0.1 s on a quiet machine; tests share theirs.
-    assert max(waits) < 0.5
+    assert max(waits) < 0.2, waits

@@ -155,9 +155,9 @@ def test_a_body_of_several_members_is_unpacked_whole() -> None:
 @pytest.mark.parametrize(("members", "status"), [(9_000, 200), (200_000, 400)])
 def test_many_empty_members_cost_little_time(members: int, status: int) -> None:
     packed = gzip.compress(json.dumps(chat("demo/any")).encode()) + gzip.compress(b"") * members
-    start = time.monotonic()
+    start = time.process_time()
     assert see(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == status
-    assert time.monotonic() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072, 1_000_000])

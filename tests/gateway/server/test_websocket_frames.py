@@ -62,7 +62,7 @@ BAD = {
     "a long ping": (masked(encode_frame(PING, bytes(126))), PROTOCOL_ERROR),
     "a fragmented close": (masked(encode_close(1000), fin=False), PROTOCOL_ERROR),
     "too large": (masked(encode_frame(TEXT, bytes(1001))), TOO_LARGE),
-    "too large, in its head": (bytes((0x81, 0xFF)) + b"\xff" * 8, TOO_LARGE),
+    "too large, in its head": (bytes((0x81, 0xFF)) + b"\xff" * 8 + bytes(4), TOO_LARGE),
     "many empty fragments": (
         masked(encode_frame(TEXT, b""), fin=False) + masked(encode_frame(0, b""), fin=False) * 50,
         TOO_LARGE,

@@ -12,6 +12,7 @@ from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.runtime import Runtime, read_config
 from dragoman.gateway.server.body_limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
+from dragoman.gateway.server.received import ReceivedBytes
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.gateway.server.websocket import SocketSession
 from dragoman.http import HttpRequest
@@ -149,7 +150,7 @@ class _Client:
 
     async def _read(self, body_bytes: BodyBytes) -> bytes:
         limit = self._settings.max_body
-        pieces: list[bytes] = []
+        body = ReceivedBytes()
         size = 0
         while True:
             message = await self._receive()
@@ -161,12 +162,12 @@ class _Client:
             size += len(piece)
             if size <= limit:
                 body_bytes.add(len(piece))
-                pieces.append(piece)
+                body.append(piece)
             if not message.get("more_body", False) or size > limit + MAX_DRAINED:
                 break
         if size > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
-        return b"".join(pieces)
+        return body.take()
 
     async def wait_for_disconnect(self) -> None:
         """Returns when the client has disconnected. It receives nothing before the body is read."""

@@ -12,6 +12,7 @@ from dragoman.errors import DragomanError
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.server.body_limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
+from dragoman.gateway.server.received import ReceivedBytes
 
 MAX_UNREAD = 64 * 1024
 """Bytes of a body that wait for the app before the connection stops reading."""
@@ -119,14 +120,14 @@ class RequestBody:
             raise BodyTooLarge(f"the body has {length} bytes; the limit is {limit}")
         if self.is_expected:
             self._flow.invite_body()
-        body = bytearray()  # no list: a client may send pieces of a few bytes, which take ten times as much memory
+        body = ReceivedBytes()
         size = 0
         while size <= limit + MAX_DRAINED:
             piece = b"".join(self._take())
             size += len(piece)
             if size <= limit:
                 body_bytes.add(len(piece))
-                body += piece
+                body.append(piece)
             if self.is_complete and not self._pieces:
                 break
             if self.error is not None:
@@ -135,7 +136,7 @@ class RequestBody:
         if size > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         self._flow.resume()  # so that the connection notices a client that leaves
-        return bytes(body)
+        return body.take()
 
     def _take(self) -> list[bytes]:
         pieces, self._pieces = self._pieces, []

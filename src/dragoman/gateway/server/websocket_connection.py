@@ -23,6 +23,8 @@ from dragoman.gateway.server.websocket_frames import (
 
 MAX_WAITING = 16
 """Messages that wait to be received before the connection stops reading."""
+PIECE = 16 * 1024
+"""Bytes that are parsed in one turn of the event loop: 40 000 empty frames fit into one read."""
 
 
 class SocketFlow(Protocol):
@@ -52,6 +54,11 @@ class WebSocketConnection:
     def __init__(self, flow: SocketFlow, max_size: int, body_bytes: BodyBytes) -> None:
         self._flow = flow
         self._body_bytes = body_bytes
+        self._unparsed = b""
+        self._parsed = 0
+        """Bytes of `_unparsed` that were parsed."""
+        self._is_parsing = False
+        """Whether the next piece is parsed in the next turn of the event loop."""
         self._parser = FrameParser(max_size)
         self._messages: deque[bytes] = deque()
         self._message_bytes = 0
@@ -66,8 +73,33 @@ class WebSocketConnection:
         """Some bytes have come."""
         if self._is_closed:
             return
+        self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
+        if not self._is_parsing:
+            self._parse()
+
+    def _parse(self) -> None:
+        """Parse a piece, and go on in the next turn of the event loop if there are more."""
+        self._is_parsing = False
+        piece = self._unparsed[self._parsed : self._parsed + PIECE]
+        self._parsed += len(piece)
+        self._parse_piece(piece)
+        if self._messages:
+            self._wake()
+        if self._is_closed:
+            return
+        if len(self._messages) > MAX_WAITING:
+            self._flow.pause()
+        elif self._parsed < len(self._unparsed):
+            self._flow.pause()
+            self._is_parsing = True
+            asyncio.get_running_loop().call_soon(self._parse)
+        else:
+            self._unparsed, self._parsed = b"", 0
+            self._flow.resume()
+
+    def _parse_piece(self, piece: bytes) -> None:
         try:
-            for kind, payload in self._parser.feed(data):
+            for kind, payload in self._parser.feed(piece):
                 if kind == CLOSE:
                     self.close(int.from_bytes(payload[:2], "big") or NORMAL)
                     self.end()
@@ -85,15 +117,12 @@ class WebSocketConnection:
         except Busy as error:
             self.close(TRY_AGAIN_LATER, str(error))
             self.end()
-        if self._messages:
-            self._wake()
-            if len(self._messages) > MAX_WAITING:
-                self._flow.pause()
 
     def end(self) -> None:
         """Nothing more will come."""
         self._is_closed = True
         self._parser.clear()
+        self._unparsed, self._parsed = b"", 0
         self._wake()
 
     # What a session does ---------------------------------------------------------------------------------------------
@@ -111,8 +140,8 @@ class WebSocketConnection:
         message = self._messages.popleft()
         self._message_bytes -= len(message)
         self._count()
-        if len(self._messages) == MAX_WAITING:
-            self._flow.resume()
+        if len(self._messages) == MAX_WAITING and not self._is_parsing:
+            self._parse()
         return message
 
     async def send(self, message: bytes, /) -> None:
@@ -132,7 +161,7 @@ class WebSocketConnection:
         self._body_bytes.release()
 
     def _count(self) -> None:
-        self._body_bytes.hold(self._parser.held + self._message_bytes)
+        self._body_bytes.hold(self._parser.held + self._message_bytes + len(self._unparsed) - self._parsed)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -1,0 +1,46 @@
+"""What a worker of a gateway does before it answers others, while a client keeps it busy.
+
+It is counted in CPU time of the worker: other programs on the machine can delay an answer, but not make the worker work.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.support.gateway.live import Gateway
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def cpu_seconds(gateway: Gateway) -> float:
+    """CPU time of the first worker, of all its threads."""
+    fields = Path(f"/proc/{gateway.processes()[1]}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def memory(gateway: Gateway) -> int:
+    """Bytes of the first worker's resident memory."""
+    return int(Path(f"/proc/{gateway.processes()[1]}/statm").read_text(encoding="ascii").split()[1]) * PAGE
+
+
+def stalls(gateway: Gateway, attack: Callable[[], object], /) -> list[float]:
+    """Seconds that the worker works between a request of another client and its answer, until the attack has ended."""
+    waits: list[float] = []
+    begun = threading.Event()
+
+    def run() -> None:
+        begun.set()
+        attack()
+
+    with ThreadPoolExecutor(1) as pool:
+        attacking = pool.submit(run)
+        begun.wait()
+        while not (attacking.done() and waits):
+            before = cpu_seconds(gateway)
+            assert gateway.get("/health/live")[0] == 200
+            waits.append(cpu_seconds(gateway) - before)
+        attacking.result()
+    return waits
