@@ -145,7 +145,7 @@ def test_a_prompt_in_the_place_of_the_model_is_not_repeated_at_length() -> None:
 def test_the_hints_name_only_providers_that_exist() -> None:
     assert spec_hint("qwen3", ["vllm"], []) == "; for example vllm/qwen3"
     assert spec_hint("qwen3", ["groq"], []) == ""
-    assert provider_hint("meta-llama", ["groq"]) == ""
+    assert provider_hint("meta-llama", ["groq"]) == "; dragoman providers lists the known ones"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,8 @@ def test_the_hints_name_only_providers_that_exist() -> None:
         ("hosted_vllm/x", "; did you mean 'vllm'?"),
         ("opneai/gpt-5", "; did you mean 'openai'?"),
         ("meta-llama/Llama-3", "; if 'meta-llama' is part of the model's name, write its host first, such as "),
-        ("nosuch/model", " is not set"),
+        ("nosuch/model", " is not set; dragoman providers lists the known ones"),
+        ("http://localhost:8000/v1", "; a model is provider/model: set LLM_BOX=vllm+http://host:8000/v1 or similar"),
     ],
 )
 def test_an_unknown_provider_is_refused_with_its_name_here(spec: str, hint: str) -> None:
@@ -350,7 +351,10 @@ def test_a_resolver_may_add_another() -> None:
 def test_an_unknown_provider_is_refused_with_its_variable_and_a_suggestion() -> None:
     with pytest.raises(SetupError) as caught:
         empty().targets("my-grok/x")
-    assert str(caught.value) == ("unknown provider 'my-grok': it is not registered, and LLM_MY_GROK is not set")
+    assert str(caught.value) == (
+        "unknown provider 'my-grok': it is not registered, and LLM_MY_GROK is not set; "
+        "dragoman providers lists the known ones"
+    )
     with pytest.raises(SetupError, match=r"; did you mean 'groq'\?$"):
         empty().targets("grok/x")
 

@@ -59,6 +59,9 @@ def test_the_dialects_are_the_wires_and_canonical() -> None:
             "dragoman: batch: the following arguments are required: OUT.jsonl; see dragoman batch --help",
         ),
         (("chat",), "dragoman: chat: a prompt is required; pass it as an argument or through a pipe"),
+        (("chat", "Is", "it", "so?"), "dragoman: chat: unrecognized arguments: it so?; put the prompt in quotes"),
+        (("chat", "-m", "", "hi"), "dragoman: chat: argument -m/--model: must not be empty"),
+        (("help", "caht"), "dragoman: unknown command 'caht'; did you mean 'chat'?"),
         (("keys",), "dragoman: keys: the following arguments are required: new, NAME; see dragoman keys --help"),
         (
             ("chat", "-m", "demo/any", "-i", __file__, "hi"),
@@ -85,7 +88,8 @@ def test_a_usage_error_is_one_line_and_exit_code_2(arguments: tuple[str, ...], m
             ("chat", "-m", "llama3", "hi"),
             "dragoman: model must be provider/model or an alias, got 'llama3'; for example ollama/llama3",
         ),
-        (("models", "nope"), "dragoman: unknown provider 'nope': it is not registered, and LLM_NOPE is not set\n"),
+        (("models", "nope"), "dragoman: unknown provider 'nope': it is not registered, and LLM_NOPE is not set; "),
+        (("health", "--gateway", "localhost"), "dragoman: --gateway must be a URL with a scheme and a host"),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_1(arguments: tuple[str, ...], message: str) -> None:

@@ -94,6 +94,12 @@ def test_all_problems_are_reported_at_once() -> None:
         assert problem in message
 
 
+def test_a_variable_that_is_not_set_is_one_problem() -> None:
+    with pytest.raises(SetupError) as caught:
+        decode_config('keys.alice.hash = "${ALICE}"\nkeys.bob.hash = "no"')
+    assert [line.split()[1] for line in str(caught.value).splitlines()[1:]] == ["keys.alice.hash:", "keys.bob.hash"]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -61,7 +61,9 @@ def _flush(code: int) -> int:
 def _run(args: list[str]) -> int:
     first, *rest = args or ["--help"]
     if first in ("-h", "--help", "help"):
-        terminal.write(parser_of(rest[0]).format_help() if rest and rest[0] in COMMANDS else overview())
+        if rest and rest[0] not in COMMANDS:
+            return _fail(error := _unknown_command(rest[0]), str(error), as_json=False)
+        terminal.write(parser_of(rest[0]).format_help() if rest else overview())
         return 0
     if first in ("-V", "--version"):
         from importlib.metadata import version
@@ -79,11 +81,15 @@ def _run(args: list[str]) -> int:
 
 def _parse(command: str, args: list[str]) -> Namespace:
     if command not in COMMANDS:
-        from dragoman.targets.dsn import did_you_mean
-
-        hint = did_you_mean(command, COMMANDS) or "; see dragoman --help"
-        raise UsageError(f"unknown command {command!r}{hint}")
+        raise _unknown_command(command)
     return parser_of(command).parse_args(args)
+
+
+def _unknown_command(command: str) -> UsageError:
+    from dragoman.targets.dsn import did_you_mean
+
+    hint = did_you_mean(command, COMMANDS) or "; see dragoman --help"
+    return UsageError(f"unknown command {command!r}{hint}")
 
 
 def _perform(command: str, arguments: Namespace) -> int:

@@ -50,6 +50,8 @@ def call_gateway(
     if response.status >= 300:
         hint = "; set DRAGOMAN_KEY to a key with the role admin" if response.status in (401, 403) else ""
         message = _message(response) or f"{request.redacted().url} answered {response.status}"
+        if response.status == 401 and not key:
+            message = f"the gateway at {request.redacted().origin} needs a key"
         raise DragomanError(f"{message}{hint}")
     return response
 

@@ -12,6 +12,7 @@ from dragoman.gateway.config import Config
 from dragoman.gateway.runtime import read_config, read_gateway_settings
 from dragoman.gateway.server.start_checks import address
 from dragoman.gateway.store import Store, open_store
+from dragoman.http import split_base_url
 
 
 def gateway_config(arguments: Namespace, /) -> Config:
@@ -27,6 +28,11 @@ def gateway_url(arguments: Namespace, /) -> str:
     'https://gateway.example.com'
     """
     if named := arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY"):
+        try:
+            split_base_url(named)
+        except SetupError as error:
+            source = "--gateway" if arguments.gateway else "DRAGOMAN_GATEWAY"
+            raise SetupError(str(error).replace("base_url", source, 1)) from error
         return str(named)
     path = config_path(arguments)
     settings = read_gateway_settings(None if path is None else Path(path))

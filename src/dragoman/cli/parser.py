@@ -28,7 +28,10 @@ class Parser(ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog.removeprefix('dragoman ')}: {message}; see {self.prog} --help")
+        command = self.prog.removeprefix("dragoman ")
+        if command == "chat" and message.startswith("unrecognized arguments: ") and " -" not in message:
+            message += "; put the prompt in quotes"
+        raise UsageError(f"{command}: {message}; see {self.prog} --help")
 
 
 def config_path(arguments: Namespace, /) -> str | None:
@@ -39,6 +42,10 @@ def config_path(arguments: Namespace, /) -> str | None:
     """
     path: str | None = arguments.config or os.environ.get("DRAGOMAN_CONFIG") or None
     return path
+
+
+_READ_CONFIG_HERE = {"admin", "doctor", "health", "serve", "targets", "usage"}
+"""Commands that also read the config of the current folder."""
 
 
 class Command(NamedTuple):
@@ -67,7 +74,8 @@ def parser_of(command: str, /) -> Parser:
     parser.set_defaults(command=command)
     record.add(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--config", metavar="FILE", help="config file (default: $DRAGOMAN_CONFIG)")
+    here = ", or ./dragoman.toml" if command in _READ_CONFIG_HERE else ""
+    parser.add_argument("--config", metavar="FILE", help=f"config file (default: $DRAGOMAN_CONFIG{here})")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
@@ -103,7 +111,11 @@ def overview() -> str:
 
 def _model(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "-m", "--model", metavar="SPEC", help="provider/model, an alias, or a chain (default: see dragoman --help)"
+        "-m",
+        "--model",
+        type=_name,
+        metavar="SPEC",
+        help="provider/model, an alias, or a chain (default: see dragoman --help)",
     )
 
 
@@ -230,7 +242,9 @@ def _serve(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=None, help="port to listen on (default: config or 8080)")
     parser.add_argument("--workers", type=_count, default=None, metavar="N", help="processes (default: config or 1)")
     parser.add_argument("--no-auth", action="store_true", help="serve without API keys, also on public addresses")
-    parser.add_argument("--reload", action="store_true", help="restart workers if a Python file changes")
+    parser.add_argument(
+        "--reload", action="store_true", help="replace the workers if a Python file or the config changes"
+    )
 
 
 def _translate(parser: ArgumentParser) -> None:
@@ -331,7 +345,8 @@ def _admin(parser: ArgumentParser) -> None:
         "kind",
         nargs="?",
         metavar="KIND",
-        help="keys, teams, aliases, tiers, pools, providers, limits, usage, audit or me (default: list all operations)",
+        help="keys, teams, aliases, tiers, pools, providers, limits, usage, audit, targets, system or me (default: "
+        "list all operations)",
     )
     parser.add_argument("action", nargs="?", metavar="ACTION", help="list, show, create, update, delete, …")
     parser.add_argument("words", nargs="*", metavar="NAME FIELD=VALUE", help="the name, and fields with their values")

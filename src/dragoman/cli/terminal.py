@@ -169,10 +169,11 @@ def note_response(response: "Response", /) -> None:
 def plural(count: int, noun: str, /) -> str:
     """A count with its noun.
 
-    >>> plural(1, "row"), plural(2, "row")
-    ('1 row', '2 rows')
+    >>> plural(1, "row"), plural(2, "row"), plural(2, "alias")
+    ('1 row', '2 rows', '2 aliases')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{ending}"
 
 
 def describe_error(error: Exception, /) -> str:

@@ -213,6 +213,7 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
     """The config in the tables of a file; raises SetupError with all problems."""
     problems: list[str] = []
     tables: dict[str, Any] = settings.expand_variables(source, env, "", problems)
+    unset = len(problems)  # what is wrong at these places otherwise only follows from the missing variable
     problems += [settings.unknown_table(name, TABLES) for name in tables if name not in TABLES]
     timeouts = _read(Timeouts, tables.get("timeouts", {}), "timeouts", problems)
     options = _read(
@@ -248,8 +249,15 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
     _check_reasoning_key(gateway.reasoning_key, problems)
     providers = _check_names(config, env, problems)
     if problems:
-        raise settings.config_error(dict.fromkeys(problems))
+        places = {_place(problem) for problem in problems[:unset]}
+        others = (problem for problem in problems[unset:] if _place(problem) not in places)
+        raise settings.config_error(dict.fromkeys((*problems[:unset], *others)))
     return msgspec.structs.replace(config, providers=providers)
+
+
+def _place(problem: str) -> str:
+    """The setting that a problem is about."""
+    return problem.split(" ", 1)[0].rstrip(":")
 
 
 def configure_registry(registry: Registry, config: Config, /) -> None:

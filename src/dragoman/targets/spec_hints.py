@@ -97,8 +97,10 @@ def provider_hint(name: str, providers: Collection[str], /) -> str:
         return f"; did you mean {own!r}?"
     if hint := did_you_mean(name, providers):
         return hint
+    if name.lower() in ("http:", "https:"):
+        return "; a model is provider/model: set LLM_BOX=vllm+http://host:8000/v1 or similar, and write box/model"
     if name.lower() not in _MAKERS or "openrouter" not in providers:
-        return ""
+        return "; dragoman providers lists the known ones"
     return f"; if {name!r} is part of the model's name, write its host first, such as openrouter/{name}/…"
 
 

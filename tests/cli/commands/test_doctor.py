@@ -61,7 +61,7 @@ def test_without_config_it_checks_the_file_that_serve_reads(
     file = tmp_path / "dragoman.toml"
     file.write_text('[aliases]\nhouse = "demo/any"\n', encoding="utf-8")
     main(["doctor"])
-    assert "ok     dragoman.toml: 1 aliases" in capsys.readouterr().out
+    assert "ok     dragoman.toml: 1 alias," in capsys.readouterr().out
     file.write_text('[keys.alice]\nhash = "${DRAGOMAN_NO_SUCH_VARIABLE}"\n', encoding="utf-8")
     assert main(["doctor"]) == 1
     assert "DRAGOMAN_NO_SUCH_VARIABLE" in capsys.readouterr().out

@@ -71,7 +71,9 @@ def run(arguments: Namespace, /) -> int:
         terminal.write_json({**msgspec.to_builtins(summary), "remaining": summary.remaining})
     if failed and not arguments.quiet:
         terminal.note(
-            f"{terminal.plural(failed, 'row')} of {arguments.output} failed; retry with --retry-errors", style="yellow"
+            f"{terminal.plural(failed, 'row')} of {arguments.output} failed: see their field error, "
+            "or retry with --retry-errors",
+            style="yellow",
         )
     return 1 if failed else 0
 

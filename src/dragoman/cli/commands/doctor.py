@@ -130,7 +130,7 @@ def _config(arguments: Namespace, registry: Registry) -> Iterator[CheckResult]:
         return
     yield CheckResult(
         "ok",
-        f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers",
+        f"{path}: {terminal.plural(len(registry.aliases()), 'alias')}, {len(registry.providers())} providers",
         f"dragoman chat and batch read it with --config {path}" if is_default else None,
     )
 
