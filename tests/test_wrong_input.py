@@ -179,8 +179,6 @@ MISSING = [
     *((model("demo/any"), name, (), "prompt") for name in GENERATE),
     *((model("demo/any"), name, (bool,), "prompt") for name in EXTRACT),
     *((model("demo/any"), name, (), parameter) for name, parameter in ASYNC.items()),
-    *((Registry(env={}), name, (), "spec") for name in ("model", "targets")),
-    *((Registry(env={}), name, (), "name") for name in ("target", "provider")),
     (Agent("demo/any"), "arun", (), "prompt"),
     (Agent("demo/any"), "astream", (), "prompt"),
 ]

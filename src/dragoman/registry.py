@@ -59,7 +59,7 @@ from dragoman.targets.spec_hints import provider_hint, providers_with_key, short
 from dragoman.targets.specs import Resolver, Spec, as_spec, inside
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
-from dragoman.types.parameters import missing_is_none, named_methods
+from dragoman.types.parameters import named_methods
 
 MAX_DEPTH = 64
 """Aliases inside aliases. Resolvers could nest without end and without a cycle."""
@@ -139,7 +139,6 @@ class Registry:
 
     # Calls ------------------------------------------------------------------------------------------------------------
 
-    @missing_is_none
     def model(
         self,
         spec: Spec,
@@ -362,7 +361,6 @@ class Registry:
 
     # Lookup -----------------------------------------------------------------------------------------------------------
 
-    @missing_is_none
     def targets(self, spec: Spec, *, connection: ConnectionOptions | None = None) -> list[Target]:
         """The targets of a spec in order, without duplicates."""
         text = spec if isinstance(spec, str) and spec.isascii() else as_spec(spec)
@@ -434,7 +432,6 @@ class Registry:
         """
         return self.targets(spec)[0].capabilities
 
-    @missing_is_none
     def target(self, name: str, *, connection: ConnectionOptions | None = None) -> Target:
         """The target named `provider/model`, with everything known about it.
 
@@ -503,7 +500,6 @@ class Registry:
         fields = [field for field in _WIRE_FIELDS if getattr(provider, field) == getattr(builtin, field)]
         return replace(provider, **{field: getattr(record, field) for field in fields})
 
-    @missing_is_none
     def provider(self, name: str) -> Provider:
         """The provider of this name: a registered one, or one that an LLM_* variable set later defines.
 

@@ -171,7 +171,7 @@ def decode_answer(
         response = unchecked(response, usage=counts_in_headers(http_response))
     if response.is_empty and is_empty_response(response, request):
         raise _empty(response)
-    if (mistake := mistake_in(response.finish, response.usage)) is not None:
+    if response.finish.reason == "other" and (mistake := mistake_in(response.finish, response.usage)) is not None:
         raise mistake
     return response
 

@@ -219,7 +219,7 @@ class ChatDecoder:
             self._filters = self._merge_filters(self._filters, choice.content_filter_results)
         if choice.finish_reason:
             native = choice.native_finish_reason
-            self._finish = choice.finish_reason if model_mistake(native) is None else native
+            self._finish = native if native and model_mistake(native) else choice.finish_reason
             self._is_over = True
 
     def _merge_filters(self, known: JsonObject, new: object) -> JsonObject:

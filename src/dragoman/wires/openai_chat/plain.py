@@ -112,7 +112,8 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
         or message.reasoning_content is not None or message.reasoning is not None
         or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
         or chunk.object == "error" or len(message.content) > MAX_RESPONSE
-        or (target is not None and target.quirks.think_tags) or model_mistake(choice.native_finish_reason) is not None
+        or (target is not None and target.quirks.think_tags)
+        or (choice.native_finish_reason and model_mistake(choice.native_finish_reason))
     ):  # fmt: skip
         return None
     usage = UNKNOWN_USAGE if chunk.usage is None else read_usage(chunk.usage)
