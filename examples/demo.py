@@ -9,6 +9,7 @@ its own.
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,7 +30,7 @@ import dragoman
 from dragoman import Agent, Finish, Image, Registry, Request, Response, ToolCall, Usage, assistant, tool
 from dragoman.testing import ClaudeSimulator, CloseAfter, FaultyServer, GptSimulator, Paced
 
-WIDTH = 96
+WIDTH = max(60, min(96, shutil.get_terminal_size((96, 24)).columns))
 LIVE = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
 DELAY = 0.025 if LIVE else 0.0
 """Seconds between two words of a model. A log gets them at once."""
@@ -41,8 +42,12 @@ GPT = "openai-responses/gpt-5.6"
 # The terminal ---------------------------------------------------------------------------------------------------------
 
 
+DIM = "2"
+YELLOW = "33"
+
+
 def style(text: str, code: str) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if LIVE and not os.environ.get("NO_COLOR") else text
+    return f"\x1b[{code}m{text}\x1b[0m" if code and LIVE and not os.environ.get("NO_COLOR") else text
 
 
 def bold(text: str) -> str:
@@ -50,7 +55,7 @@ def bold(text: str) -> str:
 
 
 def dim(text: str) -> str:
-    return style(text, "2")
+    return style(text, DIM)
 
 
 def red(text: str) -> str:
@@ -66,13 +71,19 @@ def blue(text: str) -> str:
 
 
 def yellow(text: str) -> str:
-    return style(text, "33")
+    return style(text, YELLOW)
 
 
 def heading(number: int, title: str) -> None:
     clock = f"{time.perf_counter() - STARTED:5.1f} s"
     print(f"\n{bold(blue(f'{number}. {title}'))}{dim(clock.rjust(WIDTH - len(title) - 3))}")
     print(dim("─" * WIDTH))
+
+
+def paragraph(text: str, code: str = "", *, first: str = "", others: str = "") -> None:
+    """Print a text in lines that fit the terminal, after `first` and `others`."""
+    lines = wrap(text, WIDTH - len(others), break_on_hyphens=False)
+    print("\n".join((others if number else first) + style(line, code) for number, line in enumerate(lines)))
 
 
 class Typist:
@@ -97,7 +108,7 @@ class Typist:
 
 def receipt(response: Response) -> str:
     usage = response.usage
-    return dim(f"{response.target} · {usage.input} tokens in · {usage.output} out · finish: {response.finish.reason}")
+    return f"{response.target} · {usage.input} tokens in · {usage.output} out · finish: {response.finish.reason}"
 
 
 # The actors -----------------------------------------------------------------------------------------------------------
@@ -202,7 +213,7 @@ def streamed_answer(registry: Registry) -> None:
             typist.write(text)
     typist.end()
     assert stream.response is not None
-    print(receipt(stream.response), dim(f"· first word after {first * 1000:.0f} ms"))
+    paragraph(f"{receipt(stream.response)} · first word after {first * 1000:.0f} ms", DIM)
 
 
 PACKAGE = Path(dragoman.__file__).parent
@@ -233,7 +244,7 @@ def docstring(file: str) -> str:
 
 def agent_with_tools(registry: Registry) -> None:
     question = "Which package of this library has the most code, and what is its longest file about?"
-    print(f"{bold('you')}  {question}")
+    paragraph(question, first=f"{bold('you')}  ", others="     ")
     agent = Agent(registry.model(CLAUDE, reasoning="low"), tools=[count_lines, longest_file, docstring])
     typist = Typist()
     with agent.stream(question) as stream:
@@ -247,7 +258,7 @@ def agent_with_tools(registry: Registry) -> None:
                     print(f"  {yellow('→')} {item.call.name}({arguments})")
                 case dragoman.ToolFinished():
                     took = dim(f"{item.duration * 1000:.0f} ms")
-                    print(f"  {green('✓')} {item.call.name} {took}  {shorten(item.result.text, 60)}")
+                    print(f"  {green('✓')} {item.call.name} {took}  {shorten(item.result.text, WIDTH - 32)}")
                 case dragoman.StepFinished():
                     typist.end()
                 case _:
@@ -259,9 +270,9 @@ def agent_with_tools(registry: Registry) -> None:
 
 
 LETTER = """\
-Bonjour, please find our invoice 2026-0417 for the refit of your boat: the new mainsail (38 m²)
-at 2 840 €, three reefing lines of 14 m at 42,50 € each, and 95 € for the delivery to
-Douarnenez. That makes 3 062,50 €, payable until 5 December 2026. Kenavo, Maël, Atelier Kervella"""
+Bonjour, please find our invoice 2026-0417 for the refit of your boat: the new mainsail (38 m²) at 2 840 €, three \
+reefing lines of 14 m at 42,50 € each, and 95 € for the delivery to Douarnenez. That makes 3 062,50 €, payable until \
+5 December 2026. Kenavo, Maël, Atelier Kervella"""
 
 
 @dataclass
@@ -281,7 +292,7 @@ class Invoice:
 
 
 def typed_extraction(registry: Registry) -> None:
-    print("\n".join(dim("│ ") + line for line in LETTER.splitlines()))
+    paragraph(LETTER, first="│ ", others="│ ")
     print(dim(f'model("{GPT}").extract(Invoice, letter)'))
     invoice = registry.model(GPT).extract(Invoice, f"Read this letter:\n{LETTER}")
     print(f"Invoice {bold(invoice.number)} of {bold(invoice.supplier)}, due {invoice.due!r}")
@@ -314,13 +325,13 @@ def fitted_image(registry: Registry) -> None:
     ):
         if explanation.request is None:
             print(f"  {red('✗')} {explanation.target:<28} {explanation.reason}")
-        for notice in explanation.notices:
-            print(f"  {green('✓')} {explanation.target:<28} {notice.why.partition(': ')[2]}")
-        if explanation.request is not None and not explanation.notices:
-            print(f"  {green('✓')} {explanation.target:<28} sent unchanged")
+            continue
+        notices = [notice.why.partition(": ")[2] for notice in explanation.notices]
+        first = f"  {green('✓')} {explanation.target:<28} "
+        paragraph("; ".join(notices) or "sent unchanged", first=first, others=" " * 33)
     response = registry.model(CLAUDE).generate(prompt)
-    print(response.text)
-    print(receipt(response))
+    paragraph(response.text)
+    paragraph(receipt(response), DIM)
 
 
 HARBOUR_ANSWER = (
@@ -331,7 +342,7 @@ HARBOUR_ANSWER = (
 
 def broken_stream(registry: Registry) -> None:
     chain = f"harbour/skipper-7b, {CLAUDE}"
-    print(dim(f'model("{chain}", on_interrupt="restart").stream(…)'))
+    paragraph(f'model("{chain}", on_interrupt="restart").stream(…)', DIM)
     typist = Typist()
     with registry.model(chain, on_interrupt="restart").stream("How do I enter the harbour?") as stream:
         for item in stream:
@@ -376,7 +387,7 @@ HALF = WIDTH // 2
 
 
 def four_dialects(environment: dict[str, str]) -> None:
-    print(f"dragoman serve, then one question to {CLAUDE}: {QUESTION!r}")
+    paragraph(f"dragoman serve, then one question to {CLAUDE}: {QUESTION!r}")
     with gateway(environment) as port:
         bodies = [post(port, path, request) for _, path, request, _ in DIALECTS]
     panels = [panel(name, path, body) for (name, path, *_), body in zip(DIALECTS, bodies, strict=True)]
@@ -385,7 +396,8 @@ def four_dialects(environment: dict[str, str]) -> None:
             print(style(text, code) + " " * (HALF - len(text)) + style(*second))
     answers = {place(body) for (*_, place), body in zip(DIALECTS, bodies, strict=True)}
     print(green("✓ four protocols, the same answer:") if len(answers) == 1 else red("✗ the answers differ:"))
-    print("\n".join(answers))
+    for answer in answers:
+        paragraph(answer)
 
 
 def panel(name: str, path: str, body: Any) -> list[tuple[str, str]]:
@@ -439,7 +451,7 @@ def tide(port: str) -> str:
 
 
 def bytes_of_each_provider() -> None:
-    print("One call with a system prompt, a tool, a seed and a reasoning effort. Nothing is sent:")
+    paragraph("One call with a system prompt, a tool, a seed and a reasoning effort. Nothing is sent:")
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "GEMINI_API_KEY": "k"}
     specs = (CLAUDE, GPT, "google/gemini-3-flash-preview", "ollama/qwen3:8b")
     model = Registry(env=keys).model(
@@ -447,16 +459,16 @@ def bytes_of_each_provider() -> None:
     )
     for explanation in model.explain("How high is the tide in Brest?"):
         assert explanation.request is not None
-        print(f"{bold(explanation.target)}  POST {explanation.request.url}")
-        body, width = explanation.request.body.decode(), WIDTH - 2
-        print("\n".join("  " + body[start : start + width] for start in range(0, len(body), width)))
+        print(bold(explanation.target))
+        for text in (f"POST {explanation.request.url}", explanation.request.body.decode()):
+            print("\n".join("  " + text[start : start + WIDTH - 2] for start in range(0, len(text), WIDTH - 2)))
         for notice in explanation.notices:
-            print(yellow(f"  ! {notice.kind}: {notice.what}: {notice.why}"))
+            paragraph(f"! {notice.kind}: {notice.what}: {notice.why}", YELLOW, first="  ", others="  ")
 
 
 def main() -> None:
-    print(bold("dragoman"), dim("· one Python API for every LLM provider, and a gateway that speaks every protocol"))
-    print(dim("The models are simulators on this machine with written lines. All code between is the real path."))
+    print(bold("dragoman"), dim("· one Python API for every LLM provider, and a gateway for all"))
+    paragraph("The models are simulators on this machine with written lines. All code between is the real path.", DIM)
     with providers() as environment:
         registry = Registry(env=environment)
         scenes: tuple[tuple[str, Callable[[], None]], ...] = (
