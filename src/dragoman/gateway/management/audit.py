@@ -5,7 +5,9 @@ from typing import Annotated
 import msgspec
 
 from dragoman.gateway.management.managed_state import Change
-from dragoman.gateway.management.operations import AdminCall, AdminOperation
+from dragoman.gateway.management.operations import AdminCall, AdminOperations
+
+OPERATIONS = AdminOperations()
 
 MAX_ID = 10**15
 
@@ -26,22 +28,10 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     """The value of `before` for the next page; null if this is the last one."""
 
 
+@OPERATIONS.add("audit.list", "GET", "audit", "viewer", query=AuditQuery)
 async def _read(call: AdminCall) -> AuditPage:
+    """Read the audit log: who changed what and when."""
     query: AuditQuery = call.query
     found = await call.manager.audit(query.before, query.limit)
     is_last = len(found) < query.limit or found[-1].id == 1
     return AuditPage(changes=found, next=None if is_last else found[-1].id)
-
-
-OPERATIONS = (
-    AdminOperation(
-        id="audit.list",
-        method="GET",
-        path="audit",
-        role="viewer",
-        handle=_read,
-        query=AuditQuery,
-        result=AuditPage,
-        summary="Read the audit log: who changed what and when",
-    ),
-)

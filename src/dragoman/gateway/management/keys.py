@@ -23,9 +23,11 @@ from dragoman.gateway.management.holders import (
     without_name,
 )
 from dragoman.gateway.management.managed_state import MAX_KEYS, ManagedState
-from dragoman.gateway.management.operations import AdminCall, AdminOperation, Named
+from dragoman.gateway.management.operations import AdminCall, AdminOperations, Named
 from dragoman.gateway.management.teams import TeamView, team_view
 from dragoman.gateway.runtime import Runtime
+
+OPERATIONS = AdminOperations()
 
 MAX_OVERLAP = 90 * 86_400
 KeyStatus: TypeAlias = Literal["active", "disabled", "expired"]
@@ -134,7 +136,9 @@ def _key_fields(runtime: Runtime, key: Key, levels: Iterable[LimitLevel] | None 
     }
 
 
+@OPERATIONS.add("me.show", "GET", "me", None)
 async def _me(call: AdminCall) -> Me:
+    """Show who the caller is."""
     principal, key = call.principal, call.principal.key
     view = None
     if key is not None:
@@ -161,29 +165,16 @@ def _page(call: AdminCall, *, limited: bool = False) -> tuple[list[Key], str | N
     return page, page[-1].id if len(keys) > len(page) else None
 
 
+@OPERATIONS.add("keys.list", "GET", "keys", "owner", query=KeysQuery)
 async def _list_keys(call: AdminCall) -> KeyList:
+    """List keys; an owner sees their own."""
     page, next = _page(call)
     return KeyList(keys=tuple(key_view(call.runtime, key) for key in page), next=next)
 
 
-async def _list_limits(call: AdminCall) -> LimitList:
-    runtime, (page, next) = call.runtime, _page(call, limited=True)
-    teams = [team for team in runtime.keys.teams.values() if team.has_limits] if call.principal.may_view else []
-    levels = await runtime.accounting.quotas.levels([*page, *teams])
-    return LimitList(
-        keys=tuple(key_view(runtime, key, own) for key, own in zip(page, levels, strict=False)),
-        teams=tuple(team_view(runtime, team, own) for team, own in zip(teams, levels[len(page) :], strict=True)),
-        next=next,
-    )
-
-
-async def _show_key(call: AdminCall) -> KeyView:
-    key = _find_key(call, call.runtime)
-    (levels,) = await call.runtime.accounting.quotas.levels([key])
-    return key_view(call.runtime, key, levels)
-
-
+@OPERATIONS.add("keys.create", "POST", "keys", "admin", body=NewKey, status=201)
 async def _create_key(call: AdminCall) -> NewKeyView:
+    """Make a key; its plain text is in this answer only."""
     body: NewKey = call.body
     name, (plain, hash) = checked_name(body.name), new_key()
     fields = body.changes()
@@ -203,20 +194,36 @@ async def _create_key(call: AdminCall) -> NewKeyView:
     return NewKeyView(**_key_fields(call.runtime, key), key=plain)
 
 
+@OPERATIONS.add("keys.show", "GET", "keys/{name}", "owner")
+async def _show_key(call: AdminCall) -> KeyView:
+    """Show a key and how much of its limits is used."""
+    key = _find_key(call, call.runtime)
+    (levels,) = await call.runtime.accounting.quotas.levels([key])
+    return key_view(call.runtime, key, levels)
+
+
+@OPERATIONS.add("keys.update", "PATCH", "keys/{name}", "admin", body=KeyFields)
 async def _update_key(call: AdminCall) -> KeyView:
+    """Change a key; fields that are left out stay as they are."""
     fields = call.body.changes()
     return await _edit_key(call, lambda key: with_fields(key, fields), fields)
 
 
+@OPERATIONS.add("keys.disable", "POST", "keys/{name}/disable", "owner")
 async def _disable_key(call: AdminCall) -> KeyView:
+    """Refuse a key until it is enabled again."""
     return await _edit_key(call, lambda key: replace(key, disabled=True))
 
 
+@OPERATIONS.add("keys.enable", "POST", "keys/{name}/enable", "owner")
 async def _enable_key(call: AdminCall) -> KeyView:
+    """Accept a key again."""
     return await _edit_key(call, lambda key: replace(key, disabled=False))
 
 
+@OPERATIONS.add("keys.rotate", "POST", "keys/{name}/rotate", "owner", body=Rotation)
 async def _rotate_key(call: AdminCall) -> NewKeyView:
+    """Give a key a new secret; the old one is accepted during the overlap."""
     body: Rotation = call.body
     plain, hash = new_key()
 
@@ -244,7 +251,10 @@ async def _edit_key(call: AdminCall, change: Callable[[Key], Key], fields: Mappi
     return key_view(call.runtime, find_holder(call.runtime.keys.all, call.name, "key"))
 
 
+@OPERATIONS.add("keys.delete", "DELETE", "keys/{name}", "admin")
 async def _delete_key(call: AdminCall) -> Named:
+    """Delete a key; its usage stays."""
+
     def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
         find_holder(runtime.keys.all, call.name, "key")
         return replace(state, keys=without_name(state.keys, call.name, runtime.base.keys))
@@ -253,11 +263,26 @@ async def _delete_key(call: AdminCall) -> Named:
     return Named(call.name)
 
 
+@OPERATIONS.add("keys.reset", "POST", "keys/{name}/reset", "admin")
 async def _reset_key(call: AdminCall) -> KeyView:
+    """Set what is used of the current budgets of a key to 0."""
     key = find_holder(call.runtime.keys.all, call.name, "key")
     await call.runtime.accounting.quotas.reset(key)
     await call.note()
     return await _show_key(call)
+
+
+@OPERATIONS.add("limits.list", "GET", "limits", "owner", query=KeysQuery)
+async def _list_limits(call: AdminCall) -> LimitList:
+    """List keys and teams with limits, and how much of them is used."""
+    runtime, (page, next) = call.runtime, _page(call, limited=True)
+    teams = [team for team in runtime.keys.teams.values() if team.has_limits] if call.principal.may_view else []
+    levels = await runtime.accounting.quotas.levels([*page, *teams])
+    return LimitList(
+        keys=tuple(key_view(runtime, key, own) for key, own in zip(page, levels, strict=False)),
+        teams=tuple(team_view(runtime, team, own) for team, own in zip(teams, levels[len(page) :], strict=True)),
+        next=next,
+    )
 
 
 def _now() -> datetime:
@@ -276,106 +301,3 @@ def _in_team(key: Key, runtime: Runtime) -> Key:
     if key.team is not None and key.team not in runtime.keys.teams:
         raise InvalidRequest(f"team must be a team of this gateway, got {key.team[:64]!r}; make it first", param="team")
     return key
-
-
-OPERATIONS = (
-    AdminOperation(
-        id="me.show", method="GET", path="me", role=None, handle=_me, result=Me, summary="Show who the caller is"
-    ),
-    AdminOperation(
-        id="keys.list",
-        method="GET",
-        path="keys",
-        role="owner",
-        handle=_list_keys,
-        query=KeysQuery,
-        result=KeyList,
-        summary="List keys; an owner sees their own",
-    ),
-    AdminOperation(
-        id="keys.create",
-        method="POST",
-        path="keys",
-        role="admin",
-        handle=_create_key,
-        body=NewKey,
-        result=NewKeyView,
-        status=201,
-        summary="Make a key; its plain text is in this answer only",
-    ),
-    AdminOperation(
-        id="keys.show",
-        method="GET",
-        path="keys/{name}",
-        role="owner",
-        handle=_show_key,
-        result=KeyView,
-        summary="Show a key and how much of its limits is used",
-    ),
-    AdminOperation(
-        id="keys.update",
-        method="PATCH",
-        path="keys/{name}",
-        role="admin",
-        handle=_update_key,
-        body=KeyFields,
-        result=KeyView,
-        summary="Change a key; fields that are left out stay as they are",
-    ),
-    AdminOperation(
-        id="keys.delete",
-        method="DELETE",
-        path="keys/{name}",
-        role="admin",
-        handle=_delete_key,
-        result=Named,
-        summary="Delete a key; its usage stays",
-    ),
-    AdminOperation(
-        id="keys.rotate",
-        method="POST",
-        path="keys/{name}/rotate",
-        role="owner",
-        handle=_rotate_key,
-        body=Rotation,
-        result=NewKeyView,
-        summary="Give a key a new secret; the old one is accepted during the overlap",
-    ),
-    AdminOperation(
-        id="keys.disable",
-        method="POST",
-        path="keys/{name}/disable",
-        role="owner",
-        handle=_disable_key,
-        result=KeyView,
-        summary="Refuse a key until it is enabled again",
-    ),
-    AdminOperation(
-        id="keys.enable",
-        method="POST",
-        path="keys/{name}/enable",
-        role="owner",
-        handle=_enable_key,
-        result=KeyView,
-        summary="Accept a key again",
-    ),
-    AdminOperation(
-        id="keys.reset",
-        method="POST",
-        path="keys/{name}/reset",
-        role="admin",
-        handle=_reset_key,
-        result=KeyView,
-        summary="Set what is used of the current budgets of a key to 0",
-    ),
-    AdminOperation(
-        id="limits.list",
-        method="GET",
-        path="limits",
-        role="owner",
-        handle=_list_limits,
-        query=KeysQuery,
-        result=LimitList,
-        summary="List keys and teams with limits, and how much of them is used",
-    ),
-)

@@ -5,7 +5,7 @@ from, so they cannot differ.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -86,3 +86,21 @@ class Named(msgspec.Struct, frozen=True):
     """The name of what was deleted or reset."""
 
     name: str
+
+
+H = TypeVar("H", bound=AdminHandler)
+
+
+class AdminOperations(list[AdminOperation]):
+    """The operations of one module: `add` decorates their handlers."""
+
+    def add(self, id: str, method: str, path: str, role: KeyRole | None, /, **fields: Any) -> Callable[[H], H]:
+        """Add an operation. The docstring of its handler is its summary, and what that returns is its result."""
+
+        def decorate(handle: H) -> H:
+            fields.setdefault("result", handle.__annotations__["return"])
+            fields["summary"] = (handle.__doc__ or "").removesuffix(".")
+            self.append(AdminOperation(id=id, method=method, path=path, role=role, handle=handle, **fields))
+            return handle
+
+        return decorate

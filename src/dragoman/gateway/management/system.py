@@ -8,9 +8,11 @@ from contextlib import suppress
 import msgspec
 
 from dragoman.errors import ModelNotFound, SetupError
-from dragoman.gateway.management.operations import AdminCall, AdminOperation
+from dragoman.gateway.management.operations import AdminCall, AdminOperations
 from dragoman.gateway.observability import health
 from dragoman.gateway.runtime import Runtime
+
+OPERATIONS = AdminOperations()
 
 NAME = "dragoman"
 
@@ -44,7 +46,9 @@ class SystemView(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator should repair."""
 
 
+@OPERATIONS.add("system.show", "GET", "system", "viewer")
 async def _show(call: AdminCall) -> SystemView:
+    """Show the version, uptime and store of the gateway, and problems of its config."""
     runtime, accounting = call.runtime, call.runtime.accounting
     report = await health.report(runtime, in_flight=accounting.metrics.in_flight)
     config, now = runtime.config, time.time()
@@ -97,16 +101,3 @@ def _version() -> str:
         return version(NAME)
     except PackageNotFoundError:
         return "unknown"
-
-
-OPERATIONS = (
-    AdminOperation(
-        id="system.show",
-        method="GET",
-        path="system",
-        role="viewer",
-        handle=_show,
-        result=SystemView,
-        summary="Show the version, uptime and store of the gateway, and problems of its config",
-    ),
-)

@@ -8,9 +8,11 @@ import msgspec
 from dragoman import wires
 from dragoman.errors import ModelNotFound
 from dragoman.gateway.management import views
-from dragoman.gateway.management.operations import AdminCall, AdminOperation
+from dragoman.gateway.management.operations import AdminCall, AdminOperations
 from dragoman.gateway.server.body_limits import decode_body
 from dragoman.types import JsonObject
+
+OPERATIONS = AdminOperations()
 
 
 class DisableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,11 +35,15 @@ class ExplainRequest(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[dict[str, Any]]
 
 
+@OPERATIONS.add("targets.list", "GET", "snapshot", "viewer")
 async def _snapshot(call: AdminCall) -> JsonObject:
+    """Show the health of all targets, the tiers and aliases, and the requests in flight."""
     return await views.snapshot(call.runtime)
 
 
+@OPERATIONS.add("targets.disable", "POST", "targets/disable", "admin", body=DisableTarget)
 async def _disable(call: AdminCall) -> JsonObject:
+    """Send no requests to a target for some seconds."""
     body: DisableTarget = call.body
     target = _check_target(call, body.target)
     await call.note(msgspec.to_builtins(body), name=target)
@@ -45,7 +51,9 @@ async def _disable(call: AdminCall) -> JsonObject:
     return await _snapshot(call)
 
 
+@OPERATIONS.add("targets.enable", "POST", "targets/enable", "admin", body=EnableTarget)
 async def _enable(call: AdminCall) -> JsonObject:
+    """Send requests to a target again."""
     body: EnableTarget = call.body
     target = _check_target(call, body.target)
     await call.note(msgspec.to_builtins(body), name=target)
@@ -53,8 +61,9 @@ async def _enable(call: AdminCall) -> JsonObject:
     return await _snapshot(call)
 
 
+@OPERATIONS.add("targets.explain", "POST", "explain", "viewer", body=ExplainRequest)
 async def _explain(call: AdminCall) -> JsonObject:
-    """Show what each target would receive for a request of the playground; nothing is sent."""
+    """Show what each target would receive for a native request; nothing is sent."""
     context = call.context
     context.wire = wire = wires.get("native")
     config = context.runtime.config
@@ -67,46 +76,3 @@ def _check_target(call: AdminCall, name: str) -> str:
     if not views.is_target(call.runtime, name):
         raise ModelNotFound(f"target must be a target of this gateway, got {name[:200]!r}")
     return name
-
-
-OPERATIONS = (
-    AdminOperation(
-        id="targets.list",
-        method="GET",
-        path="snapshot",
-        role="viewer",
-        handle=_snapshot,
-        result=dict[str, Any],
-        summary="Show the health of all targets, the tiers and aliases, and the requests in flight",
-    ),
-    AdminOperation(
-        id="targets.disable",
-        method="POST",
-        path="targets/disable",
-        role="admin",
-        handle=_disable,
-        body=DisableTarget,
-        result=dict[str, Any],
-        summary="Send no requests to a target for some seconds",
-    ),
-    AdminOperation(
-        id="targets.enable",
-        method="POST",
-        path="targets/enable",
-        role="admin",
-        handle=_enable,
-        body=EnableTarget,
-        result=dict[str, Any],
-        summary="Send requests to a target again",
-    ),
-    AdminOperation(
-        id="targets.explain",
-        method="POST",
-        path="explain",
-        role="viewer",
-        handle=_explain,
-        body=ExplainRequest,
-        result=dict[str, Any],
-        summary="Show what each target would receive for a native request; nothing is sent",
-    ),
-)

@@ -20,8 +20,10 @@ from dragoman.gateway.management.holders import (
     without_name,
 )
 from dragoman.gateway.management.managed_state import ManagedState
-from dragoman.gateway.management.operations import AdminCall, AdminOperation, Named
+from dragoman.gateway.management.operations import AdminCall, AdminOperations, Named
 from dragoman.gateway.runtime import Runtime
+
+OPERATIONS = AdminOperations()
 
 
 class TeamFields(LimitFields, frozen=True, kw_only=True):
@@ -53,18 +55,16 @@ def team_view(runtime: Runtime, team: Team, levels: Iterable[LimitLevel] | None 
     return TeamView(**common_fields(runtime, team, levels), keys=count)
 
 
+@OPERATIONS.add("teams.list", "GET", "teams", "viewer")
 async def _list_teams(call: AdminCall) -> TeamList:
+    """List teams."""
     runtime = call.runtime
     return TeamList(teams=tuple(team_view(runtime, team) for _, team in sorted(runtime.keys.teams.items())))
 
 
-async def _show_team(call: AdminCall) -> TeamView:
-    team = find_holder(call.runtime.keys.teams.values(), call.name, "team")
-    (levels,) = await call.runtime.accounting.quotas.levels([team])
-    return team_view(call.runtime, team, levels)
-
-
+@OPERATIONS.add("teams.create", "POST", "teams", "admin", body=NewTeam, status=201)
 async def _create_team(call: AdminCall) -> TeamView:
+    """Make a team."""
     body: NewTeam = call.body
     name, fields = checked_name(body.name), body.changes()
 
@@ -77,7 +77,17 @@ async def _create_team(call: AdminCall) -> TeamView:
     return team_view(call.runtime, call.runtime.keys.teams[name])
 
 
+@OPERATIONS.add("teams.show", "GET", "teams/{name}", "viewer")
+async def _show_team(call: AdminCall) -> TeamView:
+    """Show a team and how much of its limits is used."""
+    team = find_holder(call.runtime.keys.teams.values(), call.name, "team")
+    (levels,) = await call.runtime.accounting.quotas.levels([team])
+    return team_view(call.runtime, team, levels)
+
+
+@OPERATIONS.add("teams.update", "PATCH", "teams/{name}", "admin", body=TeamFields)
 async def _update_team(call: AdminCall) -> TeamView:
+    """Change a team; fields that are left out stay as they are."""
     fields = call.body.changes()
 
     def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
@@ -88,7 +98,10 @@ async def _update_team(call: AdminCall) -> TeamView:
     return team_view(call.runtime, call.runtime.keys.teams[call.name])
 
 
+@OPERATIONS.add("teams.delete", "DELETE", "teams/{name}", "admin")
 async def _delete_team(call: AdminCall) -> Named:
+    """Delete a team that has no keys."""
+
     def edit(state: ManagedState, runtime: Runtime) -> ManagedState:
         team = find_holder(runtime.keys.teams.values(), call.name, "team")
         if keys := sorted(key.id for key in runtime.keys.all if key.team == team.id):
@@ -100,68 +113,9 @@ async def _delete_team(call: AdminCall) -> Named:
     return Named(call.name)
 
 
+@OPERATIONS.add("teams.reset", "POST", "teams/{name}/reset", "admin")
 async def _reset_team(call: AdminCall) -> TeamView:
+    """Set what is used of the current budgets of a team to 0."""
     await call.runtime.accounting.quotas.reset(find_holder(call.runtime.keys.teams.values(), call.name, "team"))
     await call.note()
     return await _show_team(call)
-
-
-OPERATIONS = (
-    AdminOperation(
-        id="teams.list",
-        method="GET",
-        path="teams",
-        role="viewer",
-        handle=_list_teams,
-        result=TeamList,
-        summary="List teams",
-    ),
-    AdminOperation(
-        id="teams.create",
-        method="POST",
-        path="teams",
-        role="admin",
-        handle=_create_team,
-        body=NewTeam,
-        result=TeamView,
-        status=201,
-        summary="Make a team",
-    ),
-    AdminOperation(
-        id="teams.show",
-        method="GET",
-        path="teams/{name}",
-        role="viewer",
-        handle=_show_team,
-        result=TeamView,
-        summary="Show a team and how much of its limits is used",
-    ),
-    AdminOperation(
-        id="teams.update",
-        method="PATCH",
-        path="teams/{name}",
-        role="admin",
-        handle=_update_team,
-        body=TeamFields,
-        result=TeamView,
-        summary="Change a team; fields that are left out stay as they are",
-    ),
-    AdminOperation(
-        id="teams.delete",
-        method="DELETE",
-        path="teams/{name}",
-        role="admin",
-        handle=_delete_team,
-        result=Named,
-        summary="Delete a team that has no keys",
-    ),
-    AdminOperation(
-        id="teams.reset",
-        method="POST",
-        path="teams/{name}/reset",
-        role="admin",
-        handle=_reset_team,
-        result=TeamView,
-        summary="Set what is used of the current budgets of a team to 0",
-    ),
-)

@@ -15,7 +15,7 @@ from dragoman.gateway.accounting.bodies import StoredBodies, read_bodies
 from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.accounting.usage import AttemptRecord
 from dragoman.gateway.errors import Forbidden, NameNotFound
-from dragoman.gateway.management.operations import AdminCall, AdminOperation
+from dragoman.gateway.management.operations import AdminCall, AdminOperations
 from dragoman.gateway.server.response import GatewayResponse, Write
 from dragoman.gateway.store.base import UsageRow
 from dragoman.gateway.store.usage_queries import (
@@ -27,6 +27,9 @@ from dragoman.gateway.store.usage_queries import (
     UsageBucket,
     UsageGroup,
 )
+
+OPERATIONS = AdminOperations()
+CSV = "text/csv; charset=utf-8"
 
 DAY = 86_400
 MAX_RANGES: Final[dict[Grain, int]] = {"minute": 2 * DAY, "hour": 92 * DAY, "day": 400 * DAY, "total": 400 * DAY}
@@ -155,7 +158,9 @@ class RequestsPage(msgspec.Struct, frozen=True, kw_only=True):
 # Handlers -------------------------------------------------------------------------------------------------------------
 
 
+@OPERATIONS.add("usage.sums", "GET", "usage/sums", None, query=UsageSumsQuery)
 async def _sums(call: AdminCall) -> UsageSums:
+    """Sums of requests, tokens and costs by time and group; a key without a role sees its own."""
     query: UsageSumsQuery = call.query
     first, last = query.times(time.time())
     if last - first > (longest := MAX_RANGES[query.by]):
@@ -178,7 +183,9 @@ async def _sums(call: AdminCall) -> UsageSums:
     )
 
 
+@OPERATIONS.add("usage.sums-csv", "GET", "usage/sums.csv", None, query=UsageSumsQuery, content_type=CSV, result=str)
 async def _sums_csv(call: AdminCall) -> GatewayResponse:
+    """The same sums as CSV."""
     sums = await _sums(call)
     counts = [name for name in UsageBucket.__struct_fields__ if name not in ("start", *GROUPS)]
     header = ["start", *sums.group, *(name if name != "cost" else "dollars" for name in counts)]
@@ -192,7 +199,9 @@ async def _sums_csv(call: AdminCall) -> GatewayResponse:
     return _csv("usage.csv", header, lines)
 
 
+@OPERATIONS.add("usage.requests", "GET", "usage/requests", None, query=RequestsPageQuery)
 async def _requests(call: AdminCall) -> RequestsPage:
+    """Requests of the usage log, newest first; a key without a role sees its own."""
     query: RequestsPageQuery = call.query
     rows = msgspec.structs.replace(_rows_query(call, query), limit=query.limit, before=_cursor(query.before))
     await call.runtime.accounting.usage_log.flush()
@@ -201,7 +210,11 @@ async def _requests(call: AdminCall) -> RequestsPage:
     return RequestsPage(requests=tuple(map(_view, page.rows)), next=next)
 
 
+@OPERATIONS.add(
+    "usage.requests-csv", "GET", "usage/requests.csv", None, query=RequestsFilter, content_type=CSV, result=str
+)
 async def _requests_csv(call: AdminCall) -> GatewayResponse:
+    """The same requests as CSV, all pages."""
     query = msgspec.structs.replace(_rows_query(call, call.query), limit=EXPORT_PAGE)
     await call.runtime.accounting.usage_log.flush()
     store = call.runtime.store
@@ -221,7 +234,9 @@ async def _requests_csv(call: AdminCall) -> GatewayResponse:
     return _csv("requests.csv", header, lines)
 
 
+@OPERATIONS.add("usage.request", "GET", "usage/requests/{name}", None)
 async def _request(call: AdminCall) -> RequestView:
+    """One request, with its attempts if this worker knows them."""
     await call.runtime.accounting.usage_log.flush()
     row = await call.runtime.store.row(call.name)
     principal = call.principal
@@ -232,7 +247,9 @@ async def _request(call: AdminCall) -> RequestView:
     return msgspec.structs.replace(_view(row), attempt_details=details)
 
 
+@OPERATIONS.add("usage.bodies", "GET", "usage/requests/{name}/bodies", "admin")
 async def _bodies(call: AdminCall) -> StoredBodies:
+    """What the client of one request sent and got, if the config has a table [bodies]."""
     bodies = await read_bodies(call.runtime.store, call.name)
     if bodies is None:
         why = "bodies are stored only if the config has a table [bodies]" if call.runtime.config.bodies is None else ""
@@ -319,7 +336,7 @@ def _csv(name: str, header: Sequence[str], lines: Callable[[], AsyncIterator[lis
             if page:
                 await write(_encode_lines(page))
 
-    headers = [("content-type", "text/csv; charset=utf-8"), ("content-disposition", f'attachment; filename="{name}"')]
+    headers = [("content-type", CSV), ("content-disposition", f'attachment; filename="{name}"')]
     return GatewayResponse(200, [*headers, ("cache-control", "no-store")], body)
 
 
@@ -332,67 +349,3 @@ def _encode_lines(lines: Iterable[Sequence[Any]]) -> bytes:
 def _safe(value: Any) -> Any:
     """A cell that a spreadsheet does not take for a formula: clients choose the names of models and users."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-
-
-OPERATIONS = (
-    AdminOperation(
-        id="usage.sums",
-        method="GET",
-        path="usage/sums",
-        role=None,
-        handle=_sums,
-        query=UsageSumsQuery,
-        result=UsageSums,
-        summary="Sums of requests, tokens and costs by time and group; a key without a role sees its own",
-    ),
-    AdminOperation(
-        id="usage.sums-csv",
-        method="GET",
-        path="usage/sums.csv",
-        role=None,
-        handle=_sums_csv,
-        query=UsageSumsQuery,
-        result=str,
-        content_type="text/csv; charset=utf-8",
-        summary="The same sums as CSV",
-    ),
-    AdminOperation(
-        id="usage.requests",
-        method="GET",
-        path="usage/requests",
-        role=None,
-        handle=_requests,
-        query=RequestsPageQuery,
-        result=RequestsPage,
-        summary="Requests of the usage log, newest first; a key without a role sees its own",
-    ),
-    AdminOperation(
-        id="usage.requests-csv",
-        method="GET",
-        path="usage/requests.csv",
-        role=None,
-        handle=_requests_csv,
-        query=RequestsFilter,
-        result=str,
-        content_type="text/csv; charset=utf-8",
-        summary="The same requests as CSV, all pages",
-    ),
-    AdminOperation(
-        id="usage.request",
-        method="GET",
-        path="usage/requests/{name}",
-        role=None,
-        handle=_request,
-        result=RequestView,
-        summary="One request, with its attempts if this worker knows them",
-    ),
-    AdminOperation(
-        id="usage.bodies",
-        method="GET",
-        path="usage/requests/{name}/bodies",
-        role="admin",
-        handle=_bodies,
-        result=StoredBodies,
-        summary="What the client of one request sent and got, if the config has a table [bodies]",
-    ),
-)
