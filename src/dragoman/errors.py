@@ -187,11 +187,7 @@ class DragomanError(Exception):
 
 
 class SetupError(DragomanError):
-    """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config.
-
-    >>> SetupError("unknown provider 'grok'").retry
-    False
-    """
+    """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config."""
 
     retry = False
     fail_over = False
@@ -199,11 +195,7 @@ class SetupError(DragomanError):
 
 
 class RequestError(DragomanError):
-    """The request is wrong; nothing was sent.
-
-    >>> RequestError("no messages").retry
-    False
-    """
+    """The request is wrong; nothing was sent."""
 
     retry = False
     fail_over = False
@@ -212,47 +204,27 @@ class RequestError(DragomanError):
 
 
 class Unsupported(RequestError):
-    """The target does not support something in the request; another may.
-
-    >>> Unsupported("ollama: no documents").fail_over
-    True
-    """
+    """The target does not support something in the request; another may."""
 
     fail_over = True
 
 
 class InvalidRequest(RequestError, ValueError):
-    """The request, or a value in it, is wrong for every target.
-
-    >>> InvalidRequest("messages: missing").fail_over
-    False
-    """
+    """The request, or a value in it, is wrong for every target."""
 
 
 class InvalidTool(RequestError):
-    """The definition of a tool is wrong.
-
-    >>> InvalidTool("two tools are called 'tide'").http_status
-    400
-    """
+    """The definition of a tool is wrong."""
 
 
 class ProviderError(DragomanError):
-    """The provider answered with an error.
-
-    >>> ProviderError("no", status=500).count_failure
-    True
-    """
+    """The provider answered with an error."""
 
     http_status = 502
 
 
 class AuthFailed(ProviderError):
-    """The key is wrong, or does not allow this; another target may have a better one.
-
-    >>> AuthFailed("bad key", status=401).fail_over
-    True
-    """
+    """The key is wrong, or does not allow this; another target may have a better one."""
 
     retry = False
     count_failure = False
@@ -266,11 +238,7 @@ class RateLimited(ProviderError):
 
 
 class Overloaded(ProviderError):
-    """The provider has no capacity now.
-
-    >>> Overloaded("busy", status=529).retry
-    True
-    """
+    """The provider has no capacity now."""
 
     http_status = 503
 
@@ -289,11 +257,7 @@ class ContextTooLong(ProviderError):
 
 
 class Blocked(ProviderError):
-    """A content filter or policy refused.
-
-    >>> Blocked("unsafe", status=400).fail_over
-    False
-    """
+    """A content filter or policy refused."""
 
     retry = False
     fail_over = False
@@ -302,11 +266,7 @@ class Blocked(ProviderError):
 
 
 class ModelNotFound(ProviderError):
-    """The provider does not have the model; another target may.
-
-    >>> ModelNotFound("gpt-9", status=404).fail_over
-    True
-    """
+    """The provider does not have the model; another target may."""
 
     retry = False
     count_failure = False
@@ -314,11 +274,7 @@ class ModelNotFound(ProviderError):
 
 
 class BadRequest(ProviderError):
-    """The provider says that the request is wrong.
-
-    >>> BadRequest("temperature", status=400).retry
-    False
-    """
+    """The provider says that the request is wrong."""
 
     retry = False
     fail_over = False
@@ -327,56 +283,32 @@ class BadRequest(ProviderError):
 
 
 class RequestTooLarge(BadRequest):
-    """The request has more bytes or tokens than the provider takes at once; another target may take it.
-
-    >>> RequestTooLarge("32 MB", status=413).fail_over
-    True
-    """
+    """The request has more bytes or tokens than the provider takes at once; another target may take it."""
 
     fail_over = True
     http_status = 413
 
 
 class ServerFault(ProviderError):
-    """An error in the provider, or an error that is not known.
-
-    >>> ServerFault("boom", status=500).retry
-    True
-    """
+    """An error in the provider, or an error that is not known."""
 
 
 class WireError(DragomanError):
-    """The response broke the protocol.
-
-    >>> WireError("?").http_status
-    502
-    """
+    """The response broke the protocol."""
 
     http_status = 502
 
 
 class Malformed(WireError):
-    """The response is not valid for the protocol.
-
-    >>> Malformed("not JSON").count_failure
-    True
-    """
+    """The response is not valid for the protocol."""
 
 
 class Truncated(WireError):
-    """The connection closed before the response was complete.
-
-    >>> Truncated("no finish_reason").retry
-    True
-    """
+    """The connection closed before the response was complete."""
 
 
 class TooLarge(WireError):
-    """The response is larger than the limit.
-
-    >>> TooLarge("a line of 65 MiB").retry
-    True
-    """
+    """The response is larger than the limit."""
 
 
 class MalformedToolCall(WireError):
@@ -392,29 +324,17 @@ class MalformedToolCall(WireError):
 
 
 class TransportError(DragomanError):
-    """There was no response.
-
-    >>> TransportError("?").fail_over
-    True
-    """
+    """There was no response."""
 
     http_status = 502
 
 
 class ConnectFailed(TransportError):
-    """No connection: refused, unknown host, bad certificate.
-
-    >>> ConnectFailed("refused").retry
-    True
-    """
+    """No connection: refused, unknown host, bad certificate."""
 
 
 class TimedOut(TransportError):
-    """The response took too long; `limit_name` is the time limit that has passed, if it is known.
-
-    >>> TimedOut("no answer within `total` (5 s)", limit_name="total").http_status
-    504
-    """
+    """The response took too long; `limit_name` is the time limit that has passed, if it is known."""
 
     http_status = 504
 
@@ -424,20 +344,13 @@ class TimedOut(TransportError):
 
 
 class ConnectTimeout(TimedOut):
-    """No connection was made in time.
-
-    >>> ConnectTimeout("https://host: no connection within 10 s").retry
-    True
-    """
+    """No connection was made in time."""
 
 
 class ReadTimeout(TimedOut):
     """The server accepted the connection and sent nothing, or nothing more, in time.
 
     `has_head` says whether the head of the answer had come.
-
-    >>> ReadTimeout("no answer within 30 s").http_status
-    504
     """
 
     def __init__(self, message: str, *, has_head: bool = False, **facts: Any) -> None:
@@ -447,19 +360,11 @@ class ReadTimeout(TimedOut):
 
 
 class Reset(TransportError):
-    """The connection broke.
-
-    >>> Reset("by peer").retry
-    True
-    """
+    """The connection broke."""
 
 
 class EmptyResponse(DragomanError):
-    """The answer has no content. This is rarely the fault of the target, so its health stays.
-
-    >>> EmptyResponse("blank").count_failure
-    False
-    """
+    """The answer has no content. This is rarely the fault of the target, so its health stays."""
 
     retry = False
     count_failure = False
@@ -467,11 +372,7 @@ class EmptyResponse(DragomanError):
 
 
 class Interrupted(DragomanError):
-    """The stream broke after its first event; `partial` is the response so far.
-
-    >>> Interrupted("cut").partial is None
-    True
-    """
+    """The stream broke after its first event; `partial` is the response so far."""
 
     retry = False
     fail_over = False
@@ -483,11 +384,7 @@ class Interrupted(DragomanError):
 
 
 class OutputError(DragomanError):
-    """The answer does not fit the output type; `reasons` say why.
-
-    >>> OutputError("no", text="4", reasons=("$: not an object",)).reasons[0]
-    '$: not an object'
-    """
+    """The answer does not fit the output type; `reasons` say why."""
 
     retry = False
     fail_over = False
@@ -511,35 +408,19 @@ class _AgentStopped(DragomanError):
 
 
 class ToolLoop(_AgentStopped):
-    """The agent repeated the same tool calls; `result` is the result so far.
-
-    >>> ToolLoop("three times the same call").result is None
-    True
-    """
+    """The agent repeated the same tool calls; `result` is the result so far."""
 
 
 class MaxSteps(_AgentStopped):
-    """The agent used all its steps; `result` is the result so far.
-
-    >>> MaxSteps("10 steps").retry
-    False
-    """
+    """The agent used all its steps; `result` is the result so far."""
 
 
 class BudgetExceeded(_AgentStopped):
-    """The agent used all its tokens, money or seconds; `result` is the result so far.
-
-    >>> BudgetExceeded("1200 of 1000 tokens").result is None
-    True
-    """
+    """The agent used all its tokens, money or seconds; `result` is the result so far."""
 
 
 class StoreDown(DragomanError):
-    """The gateway cannot reach its store.
-
-    >>> StoreDown("redis: connection refused").http_status
-    503
-    """
+    """The gateway cannot reach its store."""
 
     fail_over = False
     count_failure = False
@@ -551,9 +432,6 @@ class ChainExhausted(DragomanError):
 
     It is also of the class that the errors of all targets share, such as `RateLimited`. You can catch it as either. A
     traceback shows the name of the shared class.
-
-    >>> ChainExhausted("no target answered").attempts
-    ()
     """
 
     retry = False

@@ -82,11 +82,7 @@ class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="p
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="finished"):
-    """The end of the answer: its reason, usage and notices. Always the last event.
-
-    >>> Finished(finish=Finish(reason="stop")).finish.reason
-    'stop'
-    """
+    """The end of the answer: its reason, usage and notices. Always the last event."""
 
     finish: Finish
     usage: Usage = UNKNOWN_USAGE
@@ -97,10 +93,9 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="restarted"):
-    """The stream broke, and another target starts over; discard all earlier events. Only with `on_interrupt="restart"`.
+    """The stream broke, and another target starts over; discard all earlier events.
 
-    >>> Restarted(previous="aa/m1", target="bb/m2", why="Reset: by peer").target
-    'bb/m2'
+    Only with `on_interrupt="restart"`.
     """
 
     previous: str
@@ -591,9 +586,6 @@ class Assembler:
 
 
 def check_open(count: int, /) -> None:
-    """Raise TooLarge if too many parts are open.
-
-    >>> check_open(MAX_OPEN - 1)
-    """
+    """Raise TooLarge if too many parts are open."""
     if count >= MAX_OPEN:
         raise TooLarge(f"the response has more than {MAX_OPEN} open parts")

@@ -16,11 +16,7 @@ from dragoman.types.parameters import NamedParameters
 
 
 class Budget(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
-    """The limits of a run. They are checked before each step, so the last step may exceed them a little.
-
-    >>> Budget(tokens=10_000, seconds=30).money is None
-    True
-    """
+    """The limits of a run. They are checked before each step, so the last step may exceed them a little."""
 
     tokens: WholeNumber | None = None
     money: Amount | None = None

@@ -47,11 +47,7 @@ def open_registry(arguments: Namespace, /) -> Registry:
 
 
 def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
-    """The tables of a config file with its ${VARIABLES} filled in; its tiers become aliases.
-
-    >>> read_tables(None, {})
-    {}
-    """
+    """The tables of a config file with its ${VARIABLES} filled in; its tiers become aliases."""
     if path is None:
         return {}
     from dragoman.gateway.config import decode_config
@@ -72,10 +68,7 @@ def default_spec(spec: str | None, registry: Registry, /) -> str:
 
 
 def named_spec(spec: str | None, registry: Registry, /) -> str | None:
-    """As `default_spec`, but None instead of the demo.
-
-    >>> named_spec(None, Registry(env={}))
-    """
+    """As `default_spec`, but None instead of the demo."""
     if spec := spec or registry.env.get("DRAGOMAN_MODEL"):
         return spec
     ready = (name for name in FIRST_MODELS if key_variable(registry.provider(name), registry))

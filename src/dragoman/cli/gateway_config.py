@@ -22,11 +22,7 @@ def gateway_config(arguments: Namespace, /) -> Config:
 
 
 def gateway_url(arguments: Namespace, /) -> str:
-    """The running gateway: `--gateway`, DRAGOMAN_GATEWAY, or the address in the config.
-
-    >>> gateway_url(Namespace(gateway="https://gateway.example.com"))
-    'https://gateway.example.com'
-    """
+    """The running gateway: `--gateway`, DRAGOMAN_GATEWAY, or the address in the config."""
     if named := arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY"):
         try:
             split_base_url(named)

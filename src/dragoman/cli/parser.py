@@ -35,11 +35,7 @@ class Parser(ArgumentParser):
 
 
 def config_path(arguments: Namespace, /) -> str | None:
-    """The path from --config or DRAGOMAN_CONFIG.
-
-    >>> config_path(Namespace(config="dragoman.toml"))
-    'dragoman.toml'
-    """
+    """The path from --config or DRAGOMAN_CONFIG."""
     path: str | None = arguments.config or os.environ.get("DRAGOMAN_CONFIG") or None
     return path
 
@@ -81,11 +77,7 @@ def parser_of(command: str, /) -> Parser:
 
 
 def overview() -> str:
-    """The help of `dragoman` without a command.
-
-    >>> overview().splitlines()[0]
-    'usage: dragoman COMMAND [OPTIONS]'
-    """
+    """The help of `dragoman` without a command."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}} {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(

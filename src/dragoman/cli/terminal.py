@@ -43,11 +43,7 @@ def use_utf8() -> None:
 
 
 def decode_argument(text: str, /) -> str:
-    """A command-line argument decoded as UTF-8, in every locale.
-
-    >>> decode_argument("Brest")
-    'Brest'
-    """
+    """A command-line argument decoded as UTF-8, in every locale."""
     return os.fsencode(text).decode("utf-8", "replace")
 
 
@@ -122,11 +118,7 @@ def _fit_cell(cell: str, width: int) -> str:
 
 
 def paint(text: str, style: str, stream: TextIO | None = None, /) -> str:
-    """The text in a colour, if the stream is a terminal and NO_COLOR is not set.
-
-    >>> paint("plain", "red", None)
-    'plain'
-    """
+    """The text in a colour, if the stream is a terminal and NO_COLOR is not set."""
     has_colour = stream is not None and stream.isatty() and not os.environ.get("NO_COLOR")
     if not has_colour or os.environ.get("TERM") == "dumb":
         return text

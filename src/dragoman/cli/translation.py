@@ -157,11 +157,7 @@ def _decode_request(data: bytes) -> RequestPayload:
 
 
 def load_strict(data: bytes, kind: type[S], /) -> S:
-    """Decode JSON to one of our types; InvalidRequest if it does not fit or has unknown fields.
-
-    >>> load_strict(b'{"seed": 7}', Request).seed
-    7
-    """
+    """Decode JSON to one of our types; InvalidRequest if it does not fit or has unknown fields."""
     fields = decode_json(data)
     with json_errors():
         value = msgspec.convert(fields, kind)
@@ -212,11 +208,7 @@ def encode(payload: Payload, dialect: str, /, *, target: Target | None = None) -
 
 
 def generic_target(dialect: str, model: str, /) -> Target:
-    """A target that speaks the dialect, without limits and quirks.
-
-    >>> generic_target("anthropic", "m")
-    Target(anthropic/m)
-    """
+    """A target that speaks the dialect, without limits and quirks."""
     path = next(record.default_path for record in PROVIDERS.values() if record.wire == dialect)
     base_url = f"https://provider.invalid{path}"
     return Target(

@@ -149,9 +149,6 @@ class Compute(msgspec.Struct, frozen=True):
     """Run a function that takes long, outside the event loop. Raises TimedOut after the timeout.
 
     The function gets a callable that returns True when the time is over; it calls that between its steps.
-
-    >>> Compute(lambda stop: 6 * 7, timeout=5.0).function(lambda: False)
-    42
     """
 
     function: Callable[[Callable[[], bool]], Any]
@@ -166,11 +163,7 @@ class Observe(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True, eq=False):
-    """A function of the user, and its time limit. If it returns an awaitable, that is awaited.
-
-    >>> Job(lambda: 6 * 7, timeout=60.0).function()
-    42
-    """
+    """A function of the user, and its time limit. If it returns an awaitable, that is awaited."""
 
     function: Callable[[], Any]
     timeout: float | None = None
@@ -241,21 +234,13 @@ Plan: TypeAlias = Generator[Effect, Any, T]
 
 
 def now() -> Plan[float]:
-    """The time, as a plan of its own.
-
-    >>> next(now())
-    Now()
-    """
+    """The time, as a plan of its own."""
     moment: float = yield Now()
     return moment
 
 
 def perform(job: Job, /) -> Plan[JobResult]:
-    """Run one job.
-
-    >>> isinstance(next(perform(Job(int))), StartJobs)
-    True
-    """
+    """Run one job."""
     group: JobGroup = yield StartJobs((job,))
     ended: tuple[int, JobResult] = yield NextResult(group)
     return ended[1]

@@ -63,9 +63,5 @@ def _classify(
 
 
 def describe(error: DragomanError, /) -> str:
-    """The class and the message of an error.
-
-    >>> describe(SetupError("no key"))
-    'SetupError: no key'
-    """
+    """The class and the message of an error."""
     return f"{type(error).__name__}: {error.message}"

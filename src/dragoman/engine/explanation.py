@@ -35,12 +35,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_target(request: Request, target: Target, chain_options: ChainOptions, /) -> Explanation:
-    """The explanation for one target.
-
-    >>> from dragoman.targets.providers import target
-    >>> explain_target(Request(), target("ollama/x"), ChainOptions()).ready
-    True
-    """
+    """The explanation for one target."""
     missing = target.lacks_key
     media = find_media(request, target.capabilities) if chain_options.fetch_images else None
     if media is not None and media.urls:

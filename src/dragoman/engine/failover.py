@@ -46,11 +46,7 @@ TRIAL_CHECK = 0.05
 
 
 class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
-    """How a chain behaves.
-
-    >>> ChainOptions().retries
-    2
-    """
+    """How a chain behaves."""
 
     retries: WholeNumber = 2
     """How often a target is tried again after an error that may pass. If it goes on cooldown and another target may be

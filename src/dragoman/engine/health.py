@@ -35,11 +35,7 @@ TRIAL_INTERVAL = 1.0
 
 
 class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of one target. Moments are those of the clock that `now` is read from.
-
-    >>> TargetHealth().state
-    'healthy'
-    """
+    """The health of one target. Moments are those of the clock that `now` is read from."""
 
     state: State = "healthy"
     failures: int = 0
@@ -81,10 +77,6 @@ class HealthStore(Protocol):
 
     A store that several machines share has to translate moments, because their clocks differ. It must return a lease
     unchanged to the machine that took it, because the lease identifies the trial.
-
-    >>> shared: HealthStore = LocalHealthStore()
-    >>> Health(store=shared).snapshot()
-    {}
     """
 
     def read(self, target: str, /) -> TargetHealth:

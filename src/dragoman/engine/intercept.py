@@ -9,12 +9,7 @@ T = TypeVar("T")
 
 
 def intercept(plan: Plan[T], change: Callable[[Emit], Plan[Emit | None]], /) -> Plan[T]:
-    """The plan, with each emission as `change` makes it; None drops it. An error of `change` ends the plan.
-
-    >>> from dragoman.engine.effects import now
-    >>> next(intercept(now(), lambda emission: now()))
-    Now()
-    """
+    """The plan, with each emission as `change` makes it; None drops it. An error of `change` ends the plan."""
     return (yield from cast("Plan[T]", _Intercepted(plan, change)))
 
 

@@ -54,12 +54,7 @@ IN_ORDER = DeploymentPool(name="", order="in_order")
 
 
 def chain_routing(options: "ChainOptions", /) -> DeploymentPool:
-    """The order of targets outside of pools.
-
-    >>> from dragoman.engine.failover import ChainOptions
-    >>> chain_routing(ChainOptions(order="fastest")).order
-    'fastest'
-    """
+    """The order of targets outside of pools."""
     if options.order == "in_order" and options.affinity == "none":
         return IN_ORDER
     return DeploymentPool(

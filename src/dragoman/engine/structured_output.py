@@ -25,11 +25,7 @@ _TOOL_DESCRIPTION = "Call this to give your answer, as soon as you know all of i
 
 
 class OutputPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The request to send to a target, and how its answer is turned back into text.
-
-    >>> OutputPlan(request=Request()).tool is None
-    True
-    """
+    """The request to send to a target, and how its answer is turned back into text."""
 
     request: Request
     tool: str | None = None
@@ -40,12 +36,7 @@ class OutputPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_structured_output(request: Request, target: Target, /) -> OutputPlan:
-    """Choose the most reliable way that the target has.
-
-    >>> from dragoman.targets.providers import target
-    >>> plan_structured_output(Request(schema={"type": "object"}), target("openai/x")).tool is None
-    True
-    """
+    """Choose the most reliable way that the target has."""
     schema, capabilities = request.schema, target.capabilities
     if schema is None or _has_native(schema, request, target):
         return OutputPlan(request=request)

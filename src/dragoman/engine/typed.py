@@ -111,11 +111,7 @@ def parse_output(output_type: OutputType[T], text: str, /) -> Plan[T]:
 
 
 def with_output_schema(request: Request, output_type: OutputType[Any], targets: Sequence[Target] = (), /) -> Request:
-    """Add the schema of a type to a request; in strict mode if the first target supports it.
-
-    >>> with_output_schema(Request(), OutputType(bool)).schema_name
-    'bool'
-    """
+    """Add the schema of a type to a request; in strict mode if the first target supports it."""
     if request.schema is not None:
         raise InvalidRequest("schema must not be set together with an output type; pass one of them", param="schema")
     strict, name = request.schema_strict, request.schema_name

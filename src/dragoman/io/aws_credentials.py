@@ -28,11 +28,7 @@ _NO_KEYS = "no keys; set AWS_BEARER_TOKEN_BEDROCK, or AWS_ACCESS_KEY_ID and AWS_
 
 
 def add_region(env: Mapping[str, str], /) -> Mapping[str, str]:
-    """The environment, with the region of its AWS profile if it has no region itself.
-
-    >>> add_region({"AWS_REGION": "eu-west-1"})
-    {'AWS_REGION': 'eu-west-1'}
-    """
+    """The environment, with the region of its AWS profile if it has no region itself."""
     if env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
         return env
     region = AwsCredential(env).region
@@ -49,11 +45,7 @@ class _Choice(NamedTuple):
 
 
 class AwsCredential(CachedCredential[AwsKeys]):
-    """Signs requests with Signature Version 4.
-
-    >>> AwsCredential({})
-    AwsCredential(AWS)
-    """
+    """Signs requests with Signature Version 4."""
 
     source = "AWS"
 

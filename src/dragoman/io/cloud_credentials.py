@@ -60,11 +60,7 @@ class _BearerCredential(CachedCredential[Token]):
 
 
 class GoogleCredential(_BearerCredential):
-    """Application default credentials: a service account, a workload identity, gcloud's login, a metadata server.
-
-    >>> GoogleCredential({})
-    GoogleCredential(Google)
-    """
+    """Application default credentials: a service account, a workload identity, gcloud's login, a metadata server."""
 
     source = "Google"
     _quota_project: str | None = None
@@ -109,11 +105,7 @@ class GoogleCredential(_BearerCredential):
 
 
 class EntraCredential(_BearerCredential):
-    """Microsoft Entra through azure-identity: environment, workload identity, managed identity, logins of tools.
-
-    >>> EntraCredential({})
-    EntraCredential(Microsoft Entra)
-    """
+    """Microsoft Entra through azure-identity: environment, workload identity, managed identity, logins of tools."""
 
     source = "Microsoft Entra"
 

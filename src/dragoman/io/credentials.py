@@ -201,11 +201,7 @@ async def _result(value: Awaitable[Any]) -> Any:
 
 
 class KeyFunction(CachedCredential[Token]):
-    """A function of the user, sync or async, that returns a key: a str, or a `Token` that says when it expires.
-
-    >>> KeyFunction(lambda: "k")
-    KeyFunction(a function)
-    """
+    """A function of the user, sync or async, that returns a key: a str, or a `Token` that says when it expires."""
 
     source = "a function"
 

@@ -60,13 +60,7 @@ Observer: TypeAlias = Callable[[Any], object]
 
 
 class Driver:
-    """Runs plans over a transport.
-
-    >>> from dragoman.engine.effects import now
-    >>> from dragoman.io.transport import make_transport
-    >>> Driver(make_transport()).run(now()) > 0
-    True
-    """
+    """Runs plans over a transport."""
 
     def __init__(
         self,

@@ -76,11 +76,7 @@ class Transport(Protocol):
 def make_transport(
     http_client: object = None, /, *, ca: bytes | str | Path | None = None, env: Mapping[str, str] | None = None
 ) -> Transport:
-    """The transport for the `http_client` of a user: None, an httpx client, or a Transport.
-
-    >>> make_transport()
-    RoutingTransport(HttpClient())
-    """
+    """The transport for the `http_client` of a user: None, an httpx client, or a Transport."""
     if http_client is None:
         from dragoman.io.http_client import HttpClient
 

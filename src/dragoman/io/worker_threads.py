@@ -21,20 +21,12 @@ THREADS = 4
 
 
 def compute(effect: Compute, /) -> Any:
-    """Run the function, blocking; its `stop` argument returns True after the timeout.
-
-    >>> compute(Compute(lambda stop: stop(), timeout=0.0))
-    True
-    """
+    """Run the function, blocking; its `stop` argument returns True after the timeout."""
     return effect.function(_is_late(effect))
 
 
 async def acompute(effect: Compute, /) -> Any:
-    """Run the function in a thread; TimedOut after the timeout.
-
-    >>> asyncio.run(acompute(Compute(lambda stop: 6 * 7)))
-    42
-    """
+    """Run the function in a thread; TimedOut after the timeout."""
     is_late, is_abandoned = _is_late(effect), threading.Event()
     work = asyncio.get_running_loop().run_in_executor(
         _pool(os.getpid()), effect.function, lambda: is_abandoned.is_set() or is_late()

@@ -36,11 +36,7 @@ _MAX_SIDES = {"image/avif": 32_768}
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of an image. None and an empty tuple mean no bound.
-
-    >>> Bounds(side=8000).size is None
-    True
-    """
+    """The bounds of an image. None and an empty tuple mean no bound."""
 
     side: int | None = None
     """Pixels of the longer side."""

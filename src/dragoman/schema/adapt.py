@@ -43,11 +43,7 @@ _MAX_DESCRIPTION = 500
 
 
 class SchemaDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """What the schema language of one provider accepts; None means no limit.
-
-    >>> SchemaDialect(name="tiny", keywords=frozenset({"type", "enum"})).recursion
-    True
-    """
+    """What the schema language of one provider accepts; None means no limit."""
 
     name: str
     keywords: frozenset[str] | None = None

@@ -33,11 +33,7 @@ def schema_of(hint: Any, /) -> JsonObject:
 
 
 def output_type_of(hint: Any, /) -> "OutputType[Any]":
-    """The OutputType of a type, cached.
-
-    >>> output_type_of(list[int]) is output_type_of(list[int])
-    True
-    """
+    """The OutputType of a type, cached."""
     if not is_hint(hint):
         raise wrong_value("hint", "a type", hint, "use a dataclass, a TypedDict or a pydantic model")
     try:

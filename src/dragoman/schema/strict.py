@@ -109,31 +109,19 @@ def needs_wrapper(schema: JsonObject, /) -> bool:
 
 
 def is_map(schema: JsonObject, /) -> bool:
-    """Whether a schema describes objects with arbitrary keys.
-
-    >>> is_map({"type": "object", "additionalProperties": {"type": "integer"}})
-    True
-    """
+    """Whether a schema describes objects with arbitrary keys."""
     is_open = schema.get("additionalProperties", True) is not False
     return "object" in as_list(schema.get("type")) and "properties" not in schema and is_open
 
 
 def is_tuple(schema: JsonObject, /) -> bool:
-    """Whether a schema describes lists of fixed length, with a schema for each item.
-
-    >>> is_tuple({"type": "array", "prefixItems": [{"type": "string"}], "items": False})
-    True
-    """
+    """Whether a schema describes lists of fixed length, with a schema for each item."""
     items = as_list(schema.get("prefixItems", []))
     return bool(items) and (schema.get("items") is False or schema.get("maxItems") == len(items))
 
 
 def item_name(index: int, /) -> str:
-    """The property that holds an item of a tuple.
-
-    >>> item_name(0)
-    'item_1'
-    """
+    """The property that holds an item of a tuple."""
     return f"item_{index + 1}"
 
 

@@ -35,11 +35,7 @@ _JSON_TYPES = {
 
 
 def as_list(value: object, /) -> list[Any]:
-    """A list unchanged, any other value as a list of one item.
-
-    >>> as_list("string")
-    ['string']
-    """
+    """A list unchanged, any other value as a list of one item."""
     return value if is_list(value) else [value]
 
 
@@ -84,11 +80,7 @@ def _collect(children: list[object], child: object, _: str) -> None:
 
 
 def is_recursive(schema: JsonObject, /) -> bool:
-    """Whether a schema refers to itself.
-
-    >>> is_recursive({"properties": {"next": {"$ref": "#"}}})
-    True
-    """
+    """Whether a schema refers to itself."""
     return any(recursive_groups(definitions(schema)).values())
 
 

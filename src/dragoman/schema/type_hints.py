@@ -25,11 +25,7 @@ _WRAPPERS = frozenset({"Required", "NotRequired", "ReadOnly", "Final"})
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of an object, or one parameter of a function.
-
-    >>> Field(name="port", key="port", hint=str).required
-    True
-    """
+    """One field of an object, or one parameter of a function."""
 
     name: str
     """The name of the argument; empty for the tag of a Struct, which is not an argument."""
@@ -75,11 +71,7 @@ def is_hint(value: Any, /) -> bool:
 
 
 def is_alias(hint: Any, /) -> bool:
-    """Whether a hint is an alias, such as `type Tree = list[Tree]`.
-
-    >>> is_alias(list[int])
-    False
-    """
+    """Whether a hint is an alias, such as `type Tree = list[Tree]`."""
     return type(get_origin(hint) or hint).__name__ == "TypeAliasType"
 
 
@@ -90,11 +82,7 @@ def alias_target(hint: Any, /) -> Any:
 
 
 def qualified_name(hint: Any, /) -> str:
-    """The module and name of a class, for tables of classes that are not imported.
-
-    >>> qualified_name(int)
-    'builtins.int'
-    """
+    """The module and name of a class, for tables of classes that are not imported."""
     return f"{getattr(hint, '__module__', '')}.{getattr(hint, '__qualname__', '')}"
 
 
@@ -115,20 +103,12 @@ def name_of(hint: Any, /) -> str:
 
 
 def is_pydantic(hint: Any, /) -> bool:
-    """Whether a class is a pydantic model; pydantic is not imported.
-
-    >>> is_pydantic(int)
-    False
-    """
+    """Whether a class is a pydantic model; pydantic is not imported."""
     return isinstance(hint, type) and hasattr(hint, "__pydantic_validator__")
 
 
 def is_enum(hint: Any, /) -> bool:
-    """Whether a hint is an enumeration.
-
-    >>> is_enum(int)
-    False
-    """
+    """Whether a hint is an enumeration."""
     return isinstance(hint, type) and hasattr(hint, "__members__") and hasattr(hint, "_member_map_")
 
 
@@ -144,11 +124,7 @@ def choices_of(hint: Any, /) -> tuple[Any, ...] | None:
 
 
 def choice_value(choice: Any, /) -> Any:
-    """A choice as JSON: the value of a member of an enumeration.
-
-    >>> choice_value("a")
-    'a'
-    """
+    """A choice as JSON: the value of a member of an enumeration."""
     return choice.value if is_enum(type(choice)) else choice
 
 

@@ -70,11 +70,7 @@ def _keys(fields: Mapping[str, str]) -> AwsKeys | None:
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files of AWS say about one profile.
-
-    >>> Profile(region="eu-west-1").keys is None
-    True
-    """
+    """What the files of AWS say about one profile."""
 
     keys: AwsKeys | None = None
     delegate: str | None = None

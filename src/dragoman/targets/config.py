@@ -218,11 +218,7 @@ def check_header(name: str, value: str, /) -> str:
 
 
 def make_facts(facts: Mapping[str, Any], /) -> ModelFacts:
-    """Checked capabilities and quirks.
-
-    >>> make_facts({"max_images": 3}).capabilities
-    {'max_images': 3}
-    """
+    """Checked capabilities and quirks."""
     _refuse_unknown("capability", facts, (*Capabilities.__struct_fields__, *Quirks.__struct_fields__))
     _refuse_unwritable(facts)
     problems = {name: problem for name, value in facts.items() if (problem := _check_fact(name, value)) is not None}
@@ -267,11 +263,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def check_alias(name: str, spec: object, /) -> tuple[str, str]:
-    """The name and the spec of an alias, or SetupError.
-
-    >>> check_alias(" fast ", "groq/llama")
-    ('fast', 'groq/llama')
-    """
+    """The name and the spec of an alias, or SetupError."""
     if not is_text(name) or "/" in name or "," in name or not name.strip() or not name.isprintable():
         raise SetupError(
             f"the name of an alias must be a text without slash, comma, line break, got {shown(name)}", param="name"
@@ -491,10 +483,7 @@ def _read_pools(
 
 
 def check_pool_fields(fields: Mapping[str, Any], /) -> None:
-    """Refuse a name that is not a field of a pool.
-
-    >>> check_pool_fields({"order": "fastest"})
-    """
+    """Refuse a name that is not a field of a pool."""
     _refuse_unknown("pool field", fields, _POOL_FIELDS)
 
 

@@ -102,11 +102,7 @@ def check_headers(headers: object, /) -> dict[str, str]:
 
 
 def check_base_url(base_url: object, /) -> str:
-    """Check a base URL; InvalidRequest if it is not valid.
-
-    >>> check_base_url("http://box:8000")
-    'http://box:8000'
-    """
+    """Check a base URL; InvalidRequest if it is not valid."""
     if not isinstance(base_url, str):
         raise wrong_value("base_url", "a URL with a scheme and a host", base_url)
     try:

@@ -64,9 +64,6 @@ def option_hint(name: str, /) -> str | None:
 
 
 def refuse_stream(options: Container[str], /) -> None:
-    """Raise InvalidRequest for the option `stream` of other SDKs.
-
-    >>> refuse_stream({"temperature": 0.2})
-    """
+    """Raise InvalidRequest for the option `stream` of other SDKs."""
     if "stream" in options:
         raise InvalidRequest(option_hint("stream") or "", param="stream")

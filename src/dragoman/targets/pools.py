@@ -37,9 +37,6 @@ class DeploymentLimits(
     """What each model of a provider may get: from this process, or from all gateways that share a store.
 
     None means no limit.
-
-    >>> DeploymentLimits(requests_per_minute=600).concurrent is None
-    True
     """
 
     requests_per_minute: _Limit | None = None
@@ -171,10 +168,7 @@ def _check_members(pool: DeploymentPool) -> None:
 
 
 def check_fallbacks(fallbacks: Fallbacks, /) -> None:
-    """Refuse a kind of error that is not known, and what is not a spec.
-
-    >>> check_fallbacks({"context_too_long": "google/gemini-2.5-pro"})
-    """
+    """Refuse a kind of error that is not known, and what is not a spec."""
     for kind, spec in fallbacks.items():
         if kind not in ERROR_KINDS:
             reason = f"fallbacks must be by kind of error, one of {', '.join(ERROR_KINDS)}, got {shown(kind)}"

@@ -115,10 +115,7 @@ _DOMAIN = re.compile(r"^https?://[^/]*?([\w-]+\.[\w-]+)(?:/|$)")
 
 @lru_cache(maxsize=1024)
 def find_prices(provider: str, model: str, /) -> ModelPrices | None:
-    """The prices of a model; None if the list does not have it.
-
-    >>> find_prices("ollama", "qwen3")
-    """
+    """The prices of a model; None if the list does not have it."""
     listed, name = price_list(), PRICE_NAMES.get(provider, provider)
     return next(_matching(listed, (name, *listed.fallbacks.get(name, ())), model.lower()), None)
 

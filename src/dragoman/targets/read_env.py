@@ -29,9 +29,6 @@ class ReadEnv(Mapping[str, str]):
 
 
 def check_env(env: object, /) -> None:
-    """Refuse what is not a dict of environment variables.
-
-    >>> check_env({"LANG": "C"})
-    """
+    """Refuse what is not a dict of environment variables."""
     if not is_mapping(env) or not all(isinstance(name, str) for name in env):
         raise wrong_value("env", "a dict of environment variables", env)

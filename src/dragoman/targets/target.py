@@ -98,11 +98,7 @@ class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
 
 
 class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """How a target differs from the plain form of its wire. Quirks are known facts, never guessed from a model's name.
-
-    >>> Quirks(max_tokens_field="max_tokens").named_choice
-    True
-    """
+    """How a target differs from the plain form of its wire: known facts, never guessed from the name of a model."""
 
     max_tokens_field: str | None = None
     """The field for `max_tokens`; None is the wire's own."""
@@ -268,11 +264,7 @@ class Hosting(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tr
 
 
 class BatchStorage(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """The storage through which a cloud gets the rows of batches and gives their results.
-
-    >>> BatchStorage(uri="s3://tides/rows", role="arn:aws:iam::123456789012:role/batches").folder
-    ('tides', 'rows/')
-    """
+    """The storage through which a cloud gets the rows of batches and gives their results."""
 
     uri: Annotated[str, msgspec.Meta(pattern=_S3_URI, description="s3://bucket or s3://bucket/folder")]
     """The folder in S3, `s3://bucket/folder`."""

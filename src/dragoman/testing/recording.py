@@ -29,11 +29,7 @@ from dragoman.wires.common.classify import classify
 
 
 class ReplayMiss(AssertionError):
-    """The tape has no exchange for a request.
-
-    >>> str(ReplayMiss("not on the tape"))
-    'not on the tape'
-    """
+    """The tape has no exchange for a request."""
 
 
 class RecordedFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,11 +61,7 @@ class RecordedExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Tape(msgspec.Struct, kw_only=True):
-    """Exchanges in the order of recording.
-
-    >>> Tape.decode(Tape().encode()).exchanges
-    []
-    """
+    """Exchanges in the order of recording."""
 
     exchanges: list[RecordedExchange] = []
     version: int = 1

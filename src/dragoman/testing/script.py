@@ -166,11 +166,7 @@ class EncodedAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_o
 
 
 def check_lines(lines: Iterable[Any], /) -> list[ScriptLine]:
-    """The lines of a script; InvalidRequest if a value cannot be a line.
-
-    >>> check_lines(["hello"])
-    ['hello']
-    """
+    """The lines of a script; InvalidRequest if a value cannot be a line."""
     for line in lines:
         if kind_of(ScriptLine).read(line) is WRONG:
             raise wrong_value("lines", "answers, errors of dragoman.errors, or faults", line)

@@ -197,11 +197,7 @@ _TOOL_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def tool_of(function: Tool | Callable[..., Any], /) -> Tool:
-    """Return the Tool of a function, or the Tool itself. Raises InvalidTool if it is not usable.
-
-    >>> tool_of(Tool(name="now", description="The time")).name
-    'now'
-    """
+    """Return the Tool of a function, or the Tool itself. Raises InvalidTool if it is not usable."""
     if isinstance(function, Tool):
         return _checked(function)
     definition: Tool | None = getattr(function, _TOOL_ATTRIBUTE, None)
@@ -257,11 +253,7 @@ def _flatten(tools: Iterable[Any], depth: int = 0) -> Iterator[Tool]:
 def definitions(
     tools: ToolLike | HostedTool | Opaque | Iterable[ToolLike | HostedTool | Opaque], /
 ) -> tuple[AnyTool, ...]:
-    """Return the tools of a request. Functions and toolboxes become Tools; Tools are checked.
-
-    >>> definitions([Tool(name="now")])[0].name
-    'now'
-    """
+    """Return the tools of a request. Functions and toolboxes become Tools; Tools are checked."""
     result: list[AnyTool] = []
     for one in as_tool_list(tools):
         if isinstance(one, HostedTool):

@@ -12,11 +12,7 @@ SourceUnit: TypeAlias = Literal["characters", "pages", "blocks"]
 
 
 class Citation(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """A source of a text: a page of the web, a file, or a document of the request.
-
-    >>> Citation(url="https://example.org/tides", title="Tides", start=0, end=12).url
-    'https://example.org/tides'
-    """
+    """A source of a text: a page of the web, a file, or a document of the request."""
 
     url: str | None = None
     title: str | None = None

@@ -24,11 +24,7 @@ _URL_SAFE = str.maketrans({"-": "+", "_": "/", **dict.fromkeys("\n\r\t =")})
 
 
 def encode_base64(data: bytes, /) -> str:
-    """Standard base64.
-
-    >>> encode_base64(b"hi")
-    'aGk='
-    """
+    """Standard base64."""
     return "".join(_base64_slices(data))
 
 
@@ -62,11 +58,7 @@ def is_data_url(url: str, /) -> bool:
 
 
 def check_url(url: str, /) -> str:
-    """The URL of something that a target fetches; InvalidRequest if it has no scheme, or is that of a file.
-
-    >>> check_url("gs://bucket/a.png")
-    'gs://bucket/a.png'
-    """
+    """The URL of something that a target fetches; InvalidRequest if it has no scheme, or is that of a file."""
     scheme = _SCHEME.match(url)
     if scheme is None or scheme[1].lower() == "file":
         hint = "use from_path for a file"  # the URL is not shown: it may hold a key

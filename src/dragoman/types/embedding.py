@@ -14,11 +14,7 @@ Truncation: TypeAlias = Literal["start", "end", "none"]
 
 
 class EmbeddingOptions(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The options of a request for embeddings.
-
-    >>> EmbeddingOptions(purpose="query").dimensions is None
-    True
-    """
+    """The options of a request for embeddings."""
 
     dimensions: int | None = None
     purpose: EmbeddingPurpose | None = None

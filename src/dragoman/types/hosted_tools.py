@@ -22,11 +22,7 @@ HOSTED_KINDS: tuple[HostedKind, ...] = get_args(HostedKind)
 
 
 class Location(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """Roughly where the user is, for results that depend on it.
-
-    >>> Location(city="Brest", country="FR").country
-    'FR'
-    """
+    """Roughly where the user is, for results that depend on it."""
 
     city: str | None = None
     region: str | None = None
@@ -85,11 +81,7 @@ class WebSearch(
 class WebFetch(
     Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="web_fetch"
 ):
-    """The provider fetches the pages of URLs that stand in the conversation.
-
-    >>> WebFetch(max_uses=3).max_uses
-    3
-    """
+    """The provider fetches the pages of URLs that stand in the conversation."""
 
     max_uses: int | None = None
     allowed_domains: tuple[str, ...] = ()
@@ -123,11 +115,7 @@ class CodeExecution(
     omit_defaults=True,
     tag="code_execution",
 ):
-    """The provider runs code that the model writes, in a sandbox of its own.
-
-    >>> CodeExecution().fallback is None
-    True
-    """
+    """The provider runs code that the model writes, in a sandbox of its own."""
 
     fallback: Any = None
     """A tool of yours for targets that run no code."""
@@ -140,11 +128,7 @@ class CodeExecution(
 class FileSearch(
     Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="file_search"
 ):
-    """The provider searches files that you stored there, by the ids of the stores.
-
-    >>> FileSearch(stores=["vs_1"]).stores
-    ('vs_1',)
-    """
+    """The provider searches files that you stored there, by the ids of the stores."""
 
     stores: tuple[str, ...]
     max_results: int | None = None
@@ -176,11 +160,7 @@ class ImageGeneration(
     omit_defaults=True,
     tag="image_generation",
 ):
-    """The model may make images. They are `Image` parts of the answer.
-
-    >>> ImageGeneration(size="1024x1024").size
-    '1024x1024'
-    """
+    """The model may make images. They are `Image` parts of the answer."""
 
     size: str | None = None
     """Pixels, as `1024x1024`."""
@@ -272,10 +252,6 @@ def _loaded_fallback(data: Any) -> Tool:
 
 
 def kind_of_tool(tool: HostedTool, /) -> HostedKind:
-    """What a tool is, in one word.
-
-    >>> kind_of_tool(WebSearch())
-    'web_search'
-    """
+    """What a tool is, in one word."""
     kind: HostedKind = tool.__struct_config__.tag  # type: ignore[assignment]  # the tags are the kinds
     return kind

@@ -92,11 +92,7 @@ class Message(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omi
 
 
 class Tool(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
-    """A function that the model may call; `parameters` is a JSON Schema, or None for no arguments.
-
-    >>> Tool(name="now", description="The time").parameters is None
-    True
-    """
+    """A function that the model may call; `parameters` is a JSON Schema, or None for no arguments."""
 
     name: str
     description: str | None = None

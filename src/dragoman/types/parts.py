@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 
 
 class TokenLogprob(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """A token of an answer with its log probability, and the other likely tokens at its place.
-
-    >>> TokenLogprob(token="Yes", logprob=-0.25).top
-    ()
-    """
+    """A token of an answer with its log probability, and the other likely tokens at its place."""
 
     token: str
     logprob: float
@@ -224,11 +220,7 @@ class Audio(
 
 
 class Thinking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="thinking"):
-    """Thinking of the model. Its signature or encrypted form is in `extra`.
-
-    >>> Thinking(text="Seven, or eight?").redacted
-    False
-    """
+    """Thinking of the model. Its signature or encrypted form is in `extra`."""
 
     text: str
     redacted: bool = False
@@ -294,9 +286,6 @@ class Opaque(
 
     It stays at its place in the message and goes back unchanged to the same wire. A target of another wire refuses it
     with Unsupported, unless it `is_optional`; then it is left out, with a notice.
-
-    >>> Opaque(wire="anthropic", data={"type": "server_tool_use"}).wire
-    'anthropic'
     """
 
     wire: str
@@ -472,11 +461,7 @@ PartKind: TypeAlias = Literal[
 
 
 def kind_of(part: Part, /) -> PartKind:
-    """The kind of a part.
-
-    >>> kind_of(Text(text=""))
-    'text'
-    """
+    """The kind of a part."""
     kind: PartKind = part.__struct_config__.tag  # type: ignore[assignment]  # the tags are the kinds
     return kind
 

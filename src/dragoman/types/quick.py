@@ -26,38 +26,22 @@ def new_text(
     logprobs: tuple[TokenLogprob, ...] = (),
     citations: tuple[Citation, ...] = (),
 ) -> Text:
-    """A text.
-
-    >>> new_text("hi").text
-    'hi'
-    """
+    """A text."""
     return replace(_TEXT, text=text, extra={} if extra is None else extra, logprobs=logprobs, citations=citations)
 
 
 def new_message(role: Role, parts: tuple[Part, ...], extra: Extra | None = None) -> Message:
-    """A message.
-
-    >>> new_message("user", (new_text("hi"),)).text
-    'hi'
-    """
+    """A message."""
     return replace(_MESSAGE, role=role, parts=parts, extra={} if extra is None else extra)
 
 
 def new_call(id: str, name: str, arguments: JsonObject, raw: str | None = None, extra: Extra | None = None) -> ToolCall:
-    """A tool call.
-
-    >>> new_call("call_1", "tide", {"port": "Brest"}).name
-    'tide'
-    """
+    """A tool call."""
     return replace(_CALL, id=id, name=name, arguments=arguments, raw=raw, extra={} if extra is None else extra)
 
 
 def new_result(*, id: str, name: str, content: Any, is_error: bool = False, extra: Extra | None = None) -> ToolResult:
-    """The result of a tool call.
-
-    >>> new_result(id="call_1", name="tide", content="4.2 m").text
-    '4.2 m'
-    """
+    """The result of a tool call."""
     extra = {} if extra is None else extra
     return replace(_RESULT, id=id, name=name, content=content, is_error=is_error, extra=extra)
 
@@ -69,9 +53,5 @@ def new_logprob(
     bytes: "tuple[int, ...] | None" = None,
     top: tuple[TokenLogprob, ...] = (),
 ) -> TokenLogprob:
-    """A token with its log probability.
-
-    >>> new_logprob("Yes", -0.25).logprob
-    -0.25
-    """
+    """A token with its log probability."""
     return replace(_LOGPROB, token=token, logprob=logprob, id=id, bytes=bytes, top=top)

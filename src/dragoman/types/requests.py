@@ -211,11 +211,7 @@ def check_fields(request: Request, /) -> None:
 
 
 def with_messages(request: Request, messages: tuple[Message, ...], /, *, stream: bool) -> Request:
-    """A copy of a request with other messages. Nothing is checked again: both were checked when they were made.
-
-    >>> with_messages(Request(seed=1), (Message(role="user", parts="hi"),), stream=True).seed
-    1
-    """
+    """A copy of a request with other messages. Nothing is checked again: both were checked when they were made."""
     changed = copy(request)
     force_setattr(changed, "messages", messages)
     if stream:

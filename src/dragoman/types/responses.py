@@ -110,11 +110,7 @@ class TokenCount(int):
 
 
 class Cost(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
-    """What an answer costs by a list of prices, and where the list is from.
-
-    >>> Cost(usd=0.002, source="genai-prices 0.2.2", date="2026-11-09").usd
-    0.002
-    """
+    """What an answer costs by a list of prices, and where the list is from."""
 
     usd: float
     source: str
@@ -139,11 +135,7 @@ def add_costs(costs: Iterable[Cost | None], /) -> Cost | None:
 
 
 class Attempt(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """One try of one target: how it ended, and what it used.
-
-    >>> Attempt(target="groq/llama", outcome="served", duration=0.2).error is None
-    True
-    """
+    """One try of one target: how it ended, and what it used."""
 
     target: str
     outcome: str
@@ -160,12 +152,7 @@ class Attempt(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
 
 
 class Choice(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """One of several answers to a request with `n`.
-
-    >>> from dragoman import assistant
-    >>> Choice(message=assistant("hello"), finish=Finish(reason="stop")).text
-    'hello'
-    """
+    """One of several answers to a request with `n`."""
 
     message: Message
     finish: Finish
@@ -242,11 +229,7 @@ class Response(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw
 
 
 class ModelInfo(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """A model that a provider lists.
-
-    >>> ModelInfo(id="llama", context_window=8192).max_output is None
-    True
-    """
+    """A model that a provider lists."""
 
     id: str
     name: str | None = None
@@ -259,11 +242,7 @@ class ModelInfo(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, k
 
 
 class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """The vectors of some texts, in the order of the texts.
-
-    >>> Embeddings(vectors=((0.6, 0.8),)).vectors[0][1]
-    0.8
-    """
+    """The vectors of some texts, in the order of the texts."""
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = UNKNOWN_USAGE
@@ -288,11 +267,7 @@ class RankedDocument(Value, msgspec.Struct, metaclass=NamedParameters, frozen=Tr
 
 
 class Ranking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
-    """Documents in the order of their relevance for a query, the best first.
-
-    >>> Ranking(documents=(RankedDocument(index=1, score=0.9),)).documents[0].index
-    1
-    """
+    """Documents in the order of their relevance for a query, the best first."""
 
     documents: tuple[RankedDocument, ...]
     usage: Usage = UNKNOWN_USAGE

@@ -306,12 +306,7 @@ class WireSocket(Protocol):
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """One protocol, in both directions.
-
-    >>> from dragoman import wires
-    >>> wires.get("anthropic").name
-    'anthropic'
-    """
+    """One protocol, in both directions."""
 
     name: str
     client: ClientHalf

@@ -10,10 +10,7 @@ WIDTH = 24
 
 
 class Progress:
-    """A bar on stderr with count, rate and remaining time; drawn only on a terminal.
-
-    >>> Progress(10, 0, is_visible=False).tick(is_error=False)
-    """
+    """A bar on stderr with count, rate and remaining time; drawn only on a terminal."""
 
     def __init__(self, total: int, done: int, /, *, is_visible: bool) -> None:
         self._total = total

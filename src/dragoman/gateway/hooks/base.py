@@ -22,11 +22,7 @@ NOTE_HEADER = "x-dragoman-note-"
 
 
 class Refused(RequestError):
-    """A hook refused a request or an answer.
-
-    >>> Refused("no legal advice").http_status
-    403
-    """
+    """A hook refused a request or an answer."""
 
     http_status = 403
 

@@ -17,11 +17,7 @@ __all__ = ["Skill", "calc", "clock"]
 
 
 class Skill(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
-    """Instructions that are appended to the system prompt, and tools that are added to the other tools.
-
-    >>> Skill(name="brief", instructions="Answer in one sentence.").tools
-    ()
-    """
+    """Instructions that are appended to the system prompt, and tools that are added to the other tools."""
 
     name: str
     instructions: str = ""

@@ -103,11 +103,7 @@ class Batches(Protocol):
 
 
 def job_object(body: bytes, id: str = "id", /) -> JsonObject:
-    """The JSON object of a job; Malformed if it has no id.
-
-    >>> job_object(b'{"id": "batch_1"}')["id"]
-    'batch_1'
-    """
+    """The JSON object of a job; Malformed if it has no id."""
     data = decode_json(_ANY, body)
     if not is_object(data) or not isinstance(data.get(id), str):
         raise Malformed("the response is not a batch: it has no id")

@@ -19,11 +19,7 @@ CITATION_FIELDS = frozenset({
 
 
 def text_or_none(value: object, /) -> str | None:
-    """The value if it is a text that says something.
-
-    >>> text_or_none(""), text_or_none("a")
-    (None, 'a')
-    """
+    """The value if it is a text that says something."""
     return value if isinstance(value, str) and value else None
 
 

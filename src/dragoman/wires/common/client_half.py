@@ -22,12 +22,7 @@ from dragoman.wires.common.think_tags import ThinkTagSplitter
 
 
 class WireClient:
-    """A `ClientHalf` made of the functions in which wires differ.
-
-    >>> from dragoman import wires
-    >>> wires.get("anthropic").client.encode_tools((Tool(name="now"),))[0]["name"]
-    'now'
-    """
+    """A `ClientHalf` made of the functions in which wires differ."""
 
     def __init__(
         self,
@@ -116,11 +111,7 @@ class WireClient:
 
 
 def is_text_only(request: Request, /) -> bool:
-    """Whether the messages are only text, as most are.
-
-    >>> is_text_only(Request())
-    True
-    """
+    """Whether the messages are only text, as most are."""
     for message in request.messages:
         for part in message.parts:
             if type(part) is not Text:

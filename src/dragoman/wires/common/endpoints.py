@@ -173,11 +173,7 @@ class OpenAIEndpoints(Endpoints):
 
 
 def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
-    """The texts; raises `Unsupported` if one of them is a list of tokens.
-
-    >>> require_texts(["ships"], Target(provider="p", model="m", wire="w", base_url="http://x"))
-    ['ships']
-    """
+    """The texts; raises `Unsupported` if one of them is a list of tokens."""
     strings = [text for text in texts if isinstance(text, str)]
     if len(strings) < len(texts):
         raise Unsupported(f"{target.provider}: input must be text, got tokens; send the text", param="input")

@@ -40,22 +40,14 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 def dump_error(error: DragomanError, /) -> ErrorRecord:
-    """The record of an error; the `result` of an agent's error is not part of it.
-
-    >>> dump_error(errors.ContextTooLong("too long", tokens=2009, limit=512)).limit
-    512
-    """
+    """The record of an error; the `result` of an agent's error is not part of it."""
     kind = next(kind for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
     facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS if getattr(error, name, None) is not None}
     return ErrorRecord(kind=kind.__name__, message=error.message, **facts)
 
 
 def load_error(record: ErrorRecord, /) -> DragomanError:
-    """The error of a record; a `DragomanError` if its kind is unknown.
-
-    >>> type(load_error(dump_error(errors.Blocked("no")))).__name__
-    'Blocked'
-    """
+    """The error of a record; a `DragomanError` if its kind is unknown."""
     kind: object = getattr(errors, record.kind, None)
     if not isinstance(kind, type) or not issubclass(kind, DragomanError):
         kind = DragomanError

@@ -204,22 +204,14 @@ class _Calls:
 
 
 def system_texts(request: Request, /) -> tuple[Text, ...]:
-    """The system prompt as texts.
-
-    >>> system_texts(Request(system="Be brief."))[0].text
-    'Be brief.'
-    """
+    """The system prompt as texts."""
     if isinstance(request.system, str):
         return (Text(text=request.system),)
     return request.system or ()
 
 
 def as_system(texts: Sequence[Text], /) -> str | tuple[Text, ...] | None:
-    """System texts in the simplest form that `Request.system` takes.
-
-    >>> as_system([Text(text="Be brief.")])
-    'Be brief.'
-    """
+    """System texts in the simplest form that `Request.system` takes."""
     if len(texts) == 1 and not texts[0].extra:
         return texts[0].text
     return tuple(texts) or None
@@ -311,11 +303,7 @@ def _own_parts(parts: Iterable[Part], notes: NoticeCollector, *, citations: str)
 
 
 def is_own(block: Opaque, notes: NoticeCollector, /) -> bool:
-    """Whether a block is one of this wire. One of another wire is refused, or left out if it is optional.
-
-    >>> is_own(Opaque(wire="w", data={}), NoticeCollector("w"))
-    True
-    """
+    """Whether a block is one of this wire. One of another wire is refused, or left out if it is optional."""
     if block.wire == notes.wire:
         return True
     kind = block.data.get("type") or next(iter(block.data), "unknown")
@@ -417,11 +405,7 @@ def merge_answers(turns: Iterable[Message], /) -> list[Message]:
 
 
 def join_turns(turns: Sequence[Message], /) -> Message:
-    """One turn with the parts of several of the same role.
-
-    >>> join_turns([user("a"), user("b")]).text
-    'ab'
-    """
+    """One turn with the parts of several of the same role."""
     if len(turns) == 1:
         return turns[0]
     parts = tuple(part for turn in turns for part in turn.parts)
@@ -460,11 +444,7 @@ def split_error(text: str, /) -> tuple[str, bool]:
 
 
 def result_media(results: Iterable[ToolResult], /) -> Message | None:
-    """A user turn with the images and documents of results, for wires whose results are text only.
-
-    >>> result_media([ToolResult(id="call_1", content="no picture")]) is None
-    True
-    """
+    """A user turn with the images and documents of results, for wires whose results are text only."""
     parts: list[Part] = []
     for result in results:
         media = [part for part in result.parts if isinstance(part, Image | Document)]
@@ -497,10 +477,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def check_urls(turns: Iterable[Message], target: Target, /) -> None:
-    """Raise `Unsupported` for image URLs if the target cannot fetch them.
-
-    >>> check_urls([user("hello")], Target(provider="p", model="m", wire="w", base_url="https://x"))
-    """
+    """Raise `Unsupported` for image URLs if the target cannot fetch them."""
     if target.capabilities.image_urls:
         return
     for turn in turns:
@@ -524,11 +501,7 @@ def check_prompt(request: Request, encoded: Sequence[object], target: Target, /)
 
 
 def calls_before(request: Request | None, /) -> int:
-    """The number from which new call ids count, so that they differ from all ids of the conversation.
-
-    >>> calls_before(None)
-    0
-    """
+    """The number from which new call ids count, so that they differ from all ids of the conversation."""
     if request is None:
         return 0
     ids = [part.id for message in request.messages for part in message.parts if isinstance(part, ToolCall)]

@@ -199,9 +199,6 @@ def supported_tools(
     """The tools in the form of the wire, without those that only another wire has.
 
     `hosted` encodes the tools that the provider runs; Unsupported if it has no such tool, and there is no fallback.
-
-    >>> supported_tools(Request(tools=(Opaque(wire="v", data={}),)), NoticeCollector("w"))
-    []
     """
     tools: list[Tool | Opaque] = []
     if not request.tools:

@@ -25,11 +25,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 def decode_request_json(http: HttpRequest, /) -> JsonObject:
-    """The JSON object in the body of a request.
-
-    >>> decode_request_json(HttpRequest(method="POST", path="/", body=b"{}"))
-    {}
-    """
+    """The JSON object in the body of a request."""
     try:
         return _OBJECT.decode(http.body)
     except DECODE_ERRORS as error:
@@ -111,11 +107,7 @@ def check_inner_json(data: bytes, where: str, /, *, objects: int = MAX_INNER_OBJ
 
 
 def missing_field(where: str, /) -> InvalidRequest:
-    """The error for a required field that is absent.
-
-    >>> missing_field("messages").message
-    'messages is required'
-    """
+    """The error for a required field that is absent."""
     where = where.removeprefix("body.")
     return InvalidRequest(f"{where} is required", code="missing_required_parameter", param=where)
 
@@ -136,10 +128,7 @@ def make_request(bounds: Iterable[Bound], /, **fields: Any) -> Request:
 
 
 def check_bounds(request: Request | SimpleNamespace, bounds: Iterable[Bound], /) -> None:
-    """Raise `InvalidRequest` if an option is out of bounds.
-
-    >>> check_bounds(Request(temperature=1.0), [("temperature", "heat", 0, 2)])
-    """
+    """Raise `InvalidRequest` if an option is out of bounds."""
     for option, field, low, high in bounds:
         value = getattr(request, option, None)
         if value is not None and not low <= value <= high:

@@ -262,12 +262,7 @@ EndpointResult: TypeAlias = (
 
 
 class ServerEndpoint(msgspec.Struct, frozen=True):
-    """A path of a dialect besides generation.
-
-    >>> from dragoman import wires
-    >>> wires.get("ollama").server_endpoints[0].route.path
-    '/api/tags'
-    """
+    """A path of a dialect besides generation."""
 
     route: Route
     decode: Callable[[HttpRequest], EndpointRequest]
@@ -389,11 +384,7 @@ def static_endpoint(route: Route, respond: Callable[[], HttpResponse], /) -> Ser
 
 
 def json_response(body: JsonObject, /) -> HttpResponse:
-    """A response with a JSON body.
-
-    >>> json_response({"version": "1"}).body
-    b'{"version":"1"}'
-    """
+    """A response with a JSON body."""
     return HttpResponse(body=encode_json(body))
 
 

@@ -45,11 +45,7 @@ _decode = msgspec.json.Decoder(CompactedConversation).decode
 
 
 def is_own(item: JsonObject) -> bool:
-    """Whether an item is a compaction of ours, of any version; no provider can read it.
-
-    >>> is_own({"type": "compaction", "encrypted_content": "gAAAA..."})
-    False
-    """
+    """Whether an item is a compaction of ours, of any version; no provider can read it."""
     content = item.get("encrypted_content")
     return item.get("type") == ITEM and isinstance(content, str) and content.startswith(OWN)
 
