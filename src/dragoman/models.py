@@ -368,8 +368,8 @@ class Model:
     ) -> Embeddings:
         """The vectors of some texts, from the first target: vectors of two models cannot be compared."""
         with short_traceback:
-            asked = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
-            return self._registry.driver.run(self._embed(texts, asked))
+            options = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
+            return self._registry.driver.run(self._embed(texts, options))
 
     @missing_is_none
     async def aembed(
@@ -382,8 +382,8 @@ class Model:
     ) -> Embeddings:
         """As `embed`, async."""
         with short_traceback:
-            asked = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
-            return await self._registry.driver.arun(self._embed(texts, asked))
+            options = EmbeddingOptions(dimensions=dimensions, purpose=purpose, truncate=truncate)
+            return await self._registry.driver.arun(self._embed(texts, options))
 
     def rerank(self, query: str, documents: Sequence[str], *, top: int | None = None) -> Ranking:
         """The documents in the order of their relevance for a query, or only the `top` ones; by the first target."""
@@ -575,9 +575,9 @@ class Model:
         loads = self._registry.health.loads
         return deployment_limits.count_or_estimate(request, self._targets(chain_options)[0], loads, chain_options)
 
-    def _embed(self, texts: str | Sequence[str], asked: EmbeddingOptions) -> Plan[Embeddings]:
+    def _embed(self, texts: str | Sequence[str], options: EmbeddingOptions) -> Plan[Embeddings]:
         target, loads = self.targets()[0], self._registry.health.loads
-        return deployment_limits.embed(list(as_texts("texts", texts)), asked, target, loads, self._defaults[1])
+        return deployment_limits.embed(list(as_texts("texts", texts)), options, target, loads, self._defaults[1])
 
     def _rerank(self, query: str, documents: Sequence[str], top: int | None) -> Plan[Ranking]:
         if top is not None:

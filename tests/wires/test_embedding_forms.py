@@ -324,7 +324,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model": "m"}, "texts"),
     (
         {"model": "m", "texts": ["a"], "inputs": [{"content": []}]},
-        "inputs must be absent beside texts, got both; send one",
+        "inputs must be absent if there are texts, got both; send one",
     ),
     ({"model": "m", "images": ["x"]}, "images must be absent, got 1; send texts"),
     ({"model": "m", "texts": ["a"], "embedding_types": ["int8"]}, "must be float or base64, got int8"),

@@ -92,10 +92,15 @@ def count_or_estimate(request: Request, target: Target, loads: Loads, options: C
 
 
 def embed(
-    texts: Sequence[Embeddable], asked: EmbeddingOptions, target: Target, loads: Loads, options: ChainOptions, /
+    texts: Sequence[Embeddable],
+    embedding_options: EmbeddingOptions,
+    target: Target,
+    loads: Loads,
+    options: ChainOptions,
+    /,
 ) -> Plan[Embeddings]:
     """The vectors of some texts, within the limits of the deployment."""
-    plan = endpoints.embed(texts, asked, target, options)
+    plan = endpoints.embed(texts, embedding_options, target, options)
     return limit_requests(plan, target, loads, options, used=lambda embeddings: total_tokens(embeddings.usage))
 
 

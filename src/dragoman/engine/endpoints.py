@@ -91,7 +91,7 @@ _NO_SUCH_PATH = (404, 405, 501)
 
 
 def embed(
-    texts: Sequence[Embeddable], asked: EmbeddingOptions, target: Target, options: ChainOptions, /
+    texts: Sequence[Embeddable], embedding_options: EmbeddingOptions, target: Target, options: ChainOptions, /
 ) -> Plan[Embeddings]:
     """The vectors of some texts, in as many requests as the provider needs."""
     if not texts:
@@ -106,7 +106,7 @@ def embed(
         batch = texts[start : start + size]
 
         def encode(batch: Sequence[Embeddable] = batch) -> HttpRequest:
-            http = endpoints.encode_embeddings(batch, asked, target)
+            http = endpoints.encode_embeddings(batch, embedding_options, target)
             notices.update(dict.fromkeys(http.notices))
             return http
 

@@ -457,7 +457,7 @@ def _head(response: httpx.Response) -> Head:
 def translate(error: Exception, request: HttpRequest, late: str, /, *, has_head: bool = False) -> DragomanError:
     """Our error for one of httpx's; it does not quote the path, which may hold a key.
 
-    `late` and `has_head` are said of a time-out: its message, and whether the head of the answer had come.
+    For a time-out, `late` is the message, and `has_head` says whether the head of the answer had come.
     """
     origin, reason = redact_url(request.origin), str(error) or type(error).__name__
     match error:

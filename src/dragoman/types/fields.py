@@ -142,12 +142,12 @@ def _items(hint: Any) -> FieldKind:
     def read(value: Any) -> Any:
         if not isinstance(value, list | tuple):
             return WRONG
-        given = cast("list[Any]", value)
-        items = tuple([item.read(each) for each in given])
+        sequence = cast("list[Any]", value)
+        items = tuple([item.read(each) for each in sequence])
         if any(each is WRONG for each in items):
             return WRONG
-        is_same = isinstance(value, tuple) and all(map(_is, items, given))
-        return given if is_same else items
+        is_same = isinstance(value, tuple) and all(map(_is, items, sequence))
+        return sequence if is_same else items
 
     return FieldKind(f"a list of {_plural(item)}", read)
 

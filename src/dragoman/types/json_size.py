@@ -98,10 +98,10 @@ def _without_escapes(data: bytes) -> bytes:
     if len(pieces) > _QUICK_ESCAPES:
         return data.replace(b"\\\\", b"").replace(b'\\"', b"")
     rest = iter(pieces)
-    kept = [next(rest)]
+    unescaped = [next(rest)]
     # The first byte of a piece is escaped; an empty piece is an escaped backslash.
-    kept += [piece[1:] if piece else next(rest, b"") for piece in rest]
-    return b"".join(kept)
+    unescaped += [piece[1:] if piece else next(rest, b"") for piece in rest]
+    return b"".join(unescaped)
 
 
 def count_values(value: Any, most: int, /) -> int:

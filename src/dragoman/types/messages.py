@@ -129,8 +129,8 @@ _MESSAGE = Message("user")
 def _message(role: Role, parts: tuple[Any, ...]) -> Message:
     parts = _unpacked(parts)
     try:
-        made: Any = tuple([replace(_TEXT, text=part, extra={}) if type(part) is str else part for part in parts])
-        return replace(_MESSAGE, role=role, parts=made, extra={})
+        checked: Any = tuple([replace(_TEXT, text=part, extra={}) if type(part) is str else part for part in parts])
+        return replace(_MESSAGE, role=role, parts=checked, extra={})
     except InvalidRequest as error:
         name_parameter(error, "parts")
         raise

@@ -186,8 +186,8 @@ def _call_error(function: Callable[..., Any], values: tuple[Any, ...], fields: M
         if field in ordered[: len(values)]:
             return InvalidRequest(f"{field} must be passed once, got it by position and by name", param=field)
     for each in parameters:
-        given = each.name in ordered[: len(values)] or each.name in fields
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and not given:
+        is_passed = each.name in ordered[: len(values)] or each.name in fields
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) and not is_passed:
             text = f"{each.name} must be passed to {name}, got nothing"
             advice = f"write {name}({each.name})" if each.kind is each.POSITIONAL_ONLY else f"write {each.name}="
             return InvalidRequest(f"{text}; {advice}", param=each.name)

@@ -61,8 +61,8 @@ def messages_from(
     """
     if wire is not None:
         check_choice("wire", wire, tuple(_FIELDS))
-    given = (messages,) if is_foreign(messages) or isinstance(messages, Message) else messages
-    items: list[Any] = [_plain("messages", item) for item in as_items("messages", given, _EXPECTED)]
+    all_messages = (messages,) if is_foreign(messages) or isinstance(messages, Message) else messages
+    items: list[Any] = [_plain("messages", item) for item in as_items("messages", all_messages, _EXPECTED)]
     for index, item in enumerate(items):
         if not isinstance(item, Message) and not is_message_dict(item):
             hint = _answer_hint(item) or "put content into {'role': 'user', 'content': …}"

@@ -371,10 +371,10 @@ WRONG: list[tuple[JsonObject, str]] = [
     ({"messages": [{"role": "bard"}]}, "messages[0].role must be one of system, user, assistant, tool, got 'bard'"),
     ({"messages": [{"role": "user", "content": []}]}, "messages[0].content must be str, got array"),
     ({"messages": [{"role": "user", "images": ["?"]}]}, "messages[0].images[0]: data must be base64"),
-    ({"messages": [asking({"id": "a"})]}, "messages[0].tool_calls[0].function: expected an object"),
+    ({"messages": [asking({"id": "a"})]}, "messages[0].tool_calls[0].function must be an object"),
     (
         {"messages": [asking({"function": {"name": "now", "arguments": [1]}})]},
-        "messages[0].tool_calls[0].function.arguments: expected an object, got [1]",
+        "messages[0].tool_calls[0].function.arguments must be an object, got [1]",
     ),
     ({"tools": [{"function": {}}]}, "tools[0].function.name is required"),
     ({"format": "xml"}, "format must be 'json' or a JSON Schema, got 'xml'"),

@@ -41,10 +41,10 @@ def is_moved(state: AnswerState, place: AnswerPlace | None, calls: frozenset[str
     A client may put the result of a call before the next call of the same answer, so only what came before the first
     call is compared.
     """
-    made = state.place
-    if made is None or place is None or made == place or all(part.calls_before for part in state.parts):
+    own_place = state.place
+    if own_place is None or place is None or own_place == place or all(part.calls_before for part in state.parts):
         return False
-    return not made.call or made.call in calls
+    return not own_place.call or own_place.call in calls
 
 
 def _id(call: ToolCall) -> str | None:

@@ -34,7 +34,7 @@ class StepKeys:
     def of(self, index: int, calls: Sequence[ToolCall], text: str, /) -> tuple[str, ...]:
         """The names of the answer after so many messages, the best first. Ask for answers in their order."""
         if not calls:
-            return (self._key.digest("text", self._said_before(index), text),)
+            return (self._key.digest("text", self._digest_before(index), text),)
         ids = [call.id for call in calls]
         content = _content(calls)
         if all(map(_is_random, calls)):
@@ -45,12 +45,12 @@ class StepKeys:
         if self._dialect not in STORED:
             return (name,)
         # Older clients of Ollama know no ids of calls.
-        return name, self._key.digest("said", self._said_before(index), content)
+        return name, self._key.digest("said", self._digest_before(index), content)
 
-    def _said_before(self, index: int) -> str:
+    def _digest_before(self, index: int) -> str:
         for message in self._messages[self._read : index]:
-            said = [message.role, _texts(message), _content(message.tool_calls)]
-            self._before.update(msgspec.json.encode(said, order="deterministic"))
+            content = [message.role, _texts(message), _content(message.tool_calls)]
+            self._before.update(msgspec.json.encode(content, order="deterministic"))
         self._read = max(self._read, index)
         return self._before.copy().hexdigest()
 

@@ -89,11 +89,11 @@ class _Replay:
 
     def send(self, _effect: Send, /) -> HttpResponse:
         if not self._answers:
-            raise InvalidRequest("a batch answers a row once")
+            raise InvalidRequest("a row of a batch must be sent once, got a second request; send it without a batch")
         return self._answers.pop()
 
     def open(self, _effect: Open, /) -> Exchange:
-        raise InvalidRequest("a batch has no streams")
+        raise InvalidRequest("a row of a batch must not be streamed; leave stream out")
 
     async def aopen(self, effect: Open, /) -> Exchange:
         return self.open(effect)
@@ -188,7 +188,7 @@ class BatchWorker:
 
     async def _send_once(self, row: BatchRow) -> tuple[Response, Any]:
         if row.problem is not None or row.request is None:
-            raise row.problem or InvalidRequest("the row has no request")
+            raise row.problem or InvalidRequest("request is required in a row")
         request = self._with_defaults(row.request)
         plan = failover.run(request, self._targets_for(row), self._registry.health, self._options)
         response = await self._registry.driver.arun(plan)

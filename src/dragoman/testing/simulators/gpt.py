@@ -146,8 +146,8 @@ def _is_thinking(call: ProviderCall) -> bool:
 
 
 def _items(body: JsonObject) -> list[JsonObject]:
-    given = body.get("input")
-    return [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
+    input = body.get("input")
+    return [{"role": "user", "content": input}] if isinstance(input, str) else objects(input)
 
 
 def _texts(item: JsonObject) -> list[str]:

@@ -70,7 +70,7 @@ def encode_messages(
 
 
 def _complete_documents(messages: list[JsonObject], notes: NoticeCollector) -> None:
-    """Give documents names of their own, and a text beside them: the API refuses a request without."""
+    """Give documents names of their own, and a text next to them: the API refuses a request without."""
     names: set[str] = set()
     for message in messages:
         documents = list(_documents(message["content"]))

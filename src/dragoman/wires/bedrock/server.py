@@ -115,7 +115,7 @@ class ConverseServer:
 
 
 def _decode_tier(tier: JsonObject) -> tuple[str | None, JsonObject]:
-    """The service tier, and its verbatim form if it is none."""
+    """The service tier, and its verbatim form if it is not one that we know."""
     kind = tier.get("type")
     if isinstance(kind, str) and tier.keys() == {"type"}:
         return kind, {}

@@ -132,8 +132,8 @@ _CHATS = frozenset({"messages", "converse", "chat"})
 def _with_counts(endpoint: ServerEndpoint) -> ServerEndpoint:
     """The endpoint, whose answers have the counts of tokens in headers."""
 
-    def encode(asked: Embed | Rerank, result: Embeddings | Ranking) -> HttpResponse:
-        http = endpoint.encode(asked, result)
+    def encode(request: Embed | Rerank, result: Embeddings | Ranking) -> HttpResponse:
+        http = endpoint.encode(request, result)
         return replace(http, headers={**http.headers, **count_headers(result.usage)})
 
     return replace(endpoint, encode=encode)

@@ -213,13 +213,13 @@ def encode_options(
     body: JsonObject = {**form.fixed}
     purpose = _purpose(options, form, target, notes)
     user_field = target.quirks.user_field if form.user else None
-    said = (
+    rows = (
         ("dimensions", options.dimensions, form.dimensions, options.dimensions),
         ("purpose", purpose, form.purpose, form.purposes.get(purpose) if purpose else None),
         ("truncate", options.truncate, form.truncate, form.truncations.get(options.truncate or "end")),
         ("user", options.user, user_field, options.user),
     )
-    for option, value, field, word in said:
+    for option, value, field, word in rows:
         if value is not None and (field is None or word is None):
             notes.add("dropped", option, f"{target.provider} has no field for {value} in requests for embeddings")
         elif value is not None and field is not None:

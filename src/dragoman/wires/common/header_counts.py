@@ -1,4 +1,4 @@
-"""Counts of tokens in the headers of an answer, which Bedrock sends beside bodies that have none (2026-11).
+"""Counts of tokens in the headers of an answer, which Bedrock sends with bodies that have none (2026-11).
 
 The input in a header does not include what the cache read and wrote; that of a `Usage` does.
 """

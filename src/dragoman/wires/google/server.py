@@ -235,8 +235,8 @@ def _decode_schema(config: GenerationConfig, other: JsonObject) -> tuple[JsonObj
     mime, schema = config.response_mime_type, config.response_json_schema
     openapi = other.get("responseSchema")
     if mime == ENUM and (enum := from_openapi(openapi) if is_object(openapi) else schema) is not None:
-        given = without_none({**other, "responseMimeType": mime, "responseJsonSchema": schema})
-        return enum, given, {"responseMimeType", "responseJsonSchema", "responseSchema"}
+        own_config = without_none({**other, "responseMimeType": mime, "responseJsonSchema": schema})
+        return enum, own_config, {"responseMimeType", "responseJsonSchema", "responseSchema"}
     if schema is not None:
         is_changed = bool(adapt(schema, SCHEMA_DIALECT, where="generationConfig.responseJsonSchema")[1])
         return schema, {**other, **({"responseJsonSchema": schema} if is_changed else {})}, {"responseJsonSchema"}

@@ -68,14 +68,14 @@ def _decode_text(content: object, field: str) -> str:
 
 def _decode_embed(model: str, requests: list[tuple[str, JsonObject]]) -> Embed:
     """Decode the requests of a body, each with the name of its field."""
-    said = [_decode_options(request) for _, request in requests]
-    if any(each != said[0] for each in said):
+    options = [_decode_options(request) for _, request in requests]
+    if any(each != options[0] for each in options):
         raise invalid_field("requests", "must have the same options in all requests; send one body for each of them")
     prefixes = [f"{field}.content" if field else "content" for field, _ in requests]
     texts = tuple(
         _decode_text(request.get("content"), prefix) for (_, request), prefix in zip(requests, prefixes, strict=True)
     )
-    return Embed(model, texts, said[0])
+    return Embed(model, texts, options[0])
 
 
 def _decode_options(fields: JsonObject) -> EmbeddingOptions:

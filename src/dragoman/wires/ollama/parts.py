@@ -99,14 +99,14 @@ def arguments_text(arguments: object) -> str:
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`; arguments may also be the text of an object."""
     if not is_object(data.get("function")):
-        raise invalid_field(f"{where}.function", "expected an object")
+        raise invalid_field(f"{where}.function", "must be an object")
     call, arguments = split_call(data)
     if is_object(arguments):
         return msgspec.structs.replace(call, arguments=arguments)
     text = arguments_text(arguments)
     parsed = parse_arguments(text)
     if parsed is None:
-        raise invalid_field(f"{where}.function.arguments", f"expected an object, got {text[:100]}")
+        raise invalid_field(f"{where}.function.arguments", f"must be an object, got {text[:100]}")
     return msgspec.structs.replace(call, arguments=parsed, raw=raw_arguments(text, parsed))
 
 

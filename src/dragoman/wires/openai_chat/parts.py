@@ -323,7 +323,7 @@ def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:
 
 
 def read_citations(fields: JsonObject) -> tuple[Citation, ...]:
-    """The citations of a text, from the fields beside it: annotations, or else search results, or else URLs."""
+    """The citations of a text, from the fields next to it: annotations, or else search results, or else URLs."""
     annotations = read_annotations(fields.get("annotations")) or _read_context(wire_extra(fields, "context"))
     return tuple(annotations or read_search_results(fields.get("search_results"), fields.get("citations")))
 

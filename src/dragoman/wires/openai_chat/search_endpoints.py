@@ -31,7 +31,7 @@ def _decode_embed(http: HttpRequest) -> Embed:
     if body.images:
         raise invalid_field("images", f"must be absent, got {len(body.images)}; send texts")
     if body.texts and body.inputs:
-        raise invalid_field("inputs", "must be absent beside texts, got both; send one of them")
+        raise invalid_field("inputs", "must be absent if there are texts, got both; send one of them")
     texts = body.texts or [_input_text(each, index) for index, each in enumerate(body.inputs or [])]
     if not texts:
         raise missing_field("texts")

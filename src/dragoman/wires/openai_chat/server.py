@@ -416,7 +416,7 @@ def _executed(entries: object) -> list[Part]:
 
 
 def _with_citations(parts: list[Part], message: JsonObject) -> list[Part]:
-    """The parts; the last text has the citations that stand beside it."""
+    """The parts; the last text has the citations that are next to it."""
     citations = read_citations(message) if "annotations" in message else ()
     for i, part in reversed([*enumerate(parts)]) if citations else ():
         if isinstance(part, Text):

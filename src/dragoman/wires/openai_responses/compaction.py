@@ -112,7 +112,7 @@ class CompactServer(OpenAIResponsesServer):
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         turns = () if request is None else request.messages
-        said = [
+        user_items = [
             _as_message(item)
             for item in encode_user_items(_without_summaries(turn) for turn in turns if turn.role == "user")
         ]
@@ -123,7 +123,7 @@ class CompactServer(OpenAIResponsesServer):
                     "id": response.id or "",
                     "object": "response.compaction",
                     "created_at": response.created or 0,
-                    "output": [_with_user(item, said) for item in items],
+                    "output": [_with_user(item, user_items) for item in items],
                     "usage": write_usage(response.usage) or _NO_USAGE,
                 }
             )
@@ -140,11 +140,11 @@ def _as_message(item: JsonObject) -> JsonObject:
     return item if item["type"] == "message" else {"type": "message", "role": "user", "content": [item]}
 
 
-def _with_user(item: JsonObject, said: list[JsonObject]) -> JsonObject:
+def _with_user(item: JsonObject, user_items: list[JsonObject]) -> JsonObject:
     """An item of ours with the messages of the user; the item of a provider has them itself."""
     if (compaction := read_compaction(item, ITEM)) is None:
         return item
-    return {**item, "encrypted_content": replace(compaction, user=said).content()}
+    return {**item, "encrypted_content": replace(compaction, user=user_items).content()}
 
 
 _NO_USAGE = {

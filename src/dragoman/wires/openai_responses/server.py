@@ -257,10 +257,10 @@ class _Conversation:
         self._compacted_values += count_values(compaction.user, MAX_VALUES + 1)
         if self._compacted_values > MAX_VALUES:
             raise invalid_field(where, f"has more than {MAX_VALUES} values, with those before it; send fewer")
-        for said in compaction.user:
-            if item_kind(said) != "message":
+        for item in compaction.user:
+            if item_kind(item) != "message":
                 raise invalid_field(where, _NOT_AS_WRITTEN)
-            self._message(said, where)
+            self._message(item, where)
         self._append("user", compaction.text)
 
     def _add_call(self, call: ToolCall) -> None:
