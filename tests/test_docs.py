@@ -150,7 +150,7 @@ def test_the_links_of_a_page_exist() -> None:
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/code-map.md"])
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/code-map.md", "docs/security.md"])
 def test_the_files_that_a_page_names_exist(page: str) -> None:
     named = re.findall(r"`((?:[a-z_0-9*]+/)+[a-z_0-9*]+\.(?:py|json))`", (ROOT / page).read_text(encoding="utf-8"))
     assert len(named) > 10

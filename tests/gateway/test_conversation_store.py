@@ -11,7 +11,7 @@ from dragoman.errors import StoreDown
 from dragoman.gateway.conversations import DAY, ConversationState, ConversationStore, ResponseStore
 from dragoman.gateway.store import Store, StoredValue, open_store
 from dragoman.gateway.store.memory import MemoryStore
-from dragoman.gateway.tiers import effective_tier, is_higher, order_targets
+from dragoman.gateway.tiers import effective_tier, is_higher, put_conversation_first
 from dragoman.types import Finish, Response, assistant, user
 from dragoman.wires.common.server_endpoints import StoredResponse
 from tests.gateway.conftest import Clock
@@ -239,12 +239,14 @@ def test_a_session_is_not_moved_down(wanted: str, pinned: str | None, expected: 
     assert effective_tier(wanted, ConversationState(target="aa/small", tier=pinned)) == expected
 
 
-def test_tiers_of_the_config_have_their_own_heights() -> None:
-    assert is_higher("gold", "tin", ("tin", "gold"))
+def test_tiers_with_other_names_have_no_order() -> None:
+    assert is_higher("complex", "simple")
+    assert not is_higher("gold", "tin")
+    assert not is_higher("tin", "gold")
 
 
 def test_the_pinned_target_comes_first() -> None:
-    assert order_targets([SMALL, BIG, HUGE], ConversationState(target="aa/huge", tier="simple"), "simple") == [
+    assert put_conversation_first([SMALL, BIG, HUGE], ConversationState(target="aa/huge", tier="simple"), "simple") == [
         HUGE,
         SMALL,
         BIG,
@@ -252,11 +254,14 @@ def test_the_pinned_target_comes_first() -> None:
 
 
 def test_a_session_that_moves_up_prefers_its_provider() -> None:
-    assert order_targets([BIG, HUGE], ConversationState(target="aa/small", tier="simple"), "complex") == [HUGE, BIG]
+    assert put_conversation_first([BIG, HUGE], ConversationState(target="aa/small", tier="simple"), "complex") == [
+        HUGE,
+        BIG,
+    ]
 
 
 def test_without_a_session_the_order_stays() -> None:
-    assert order_targets([BIG, HUGE], None) == [BIG, HUGE]
+    assert put_conversation_first([BIG, HUGE], None) == [BIG, HUGE]
 
 
 def test_a_target_of_twice_the_cost_comes_first_half_as_often() -> None:

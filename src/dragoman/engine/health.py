@@ -238,7 +238,6 @@ class Health:
         self._change(target, change)
 
     def get(self, target: str, /) -> TargetHealth:
-        """The health of a target."""
         return self._store.read(target)
 
     # For operators ----------------------------------------------------------------------------------------------------

@@ -181,7 +181,6 @@ class BatchStore:
     # Rows and results ------------------------------------------------------------------------------------------------
 
     async def rows(self, owner: str | None, id: str, /) -> tuple[BatchInputRow, ...]:
-        """The rows of a batch."""
         entry = await self._store.read(store_key("batch-rows", owner, id))
         return () if entry is None else _rows_decoder.decode(entry.value)
 
@@ -191,7 +190,6 @@ class BatchStore:
         return None if entry is None else _result_decoder.decode(entry.value)
 
     async def save_result(self, owner: str | None, id: str, index: int, result: BatchRowResult, /) -> None:
-        """Store the result of a row."""
         await self._store.write(
             store_key("batch-row", owner, f"{id}/{index}"), msgspec.json.encode(result), ttl=BATCH_TTL
         )

@@ -14,7 +14,7 @@ import msgspec
 
 from dragoman.errors import InvalidRequest, StoreDown
 from dragoman.gateway.store import ANY, Store
-from dragoman.gateway.tiers import TIERS, is_higher
+from dragoman.gateway.tiers import is_higher
 from dragoman.types import dump, load
 from dragoman.wires.common.server_endpoints import StoredResponse
 
@@ -39,9 +39,8 @@ class ConversationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class ConversationStore:
     """The conversations in a store. Each expires a day after its last use."""
 
-    def __init__(self, store: Store, /, *, tiers: Sequence[str] = TIERS, ttl: float = DAY) -> None:
+    def __init__(self, store: Store, /, *, ttl: float = DAY) -> None:
         self._store = store
-        self._tiers = tiers
         self._ttl = ttl
 
     async def load(self, owner: str | None, id: str, /) -> ConversationState | None:
@@ -71,8 +70,8 @@ class ConversationStore:
         """If another request has moved the conversation meanwhile, it stays there, unless the new tier is higher."""
         ids = dict(list({**stored.ids, **new.ids}.items())[:MAX_IDS])
         is_unchanged = before is not None and (before.target, before.tier) == (stored.target, stored.tier)
-        moves_up = is_higher(new.tier, stored.tier, self._tiers)
-        moves_down = is_higher(stored.tier, new.tier, self._tiers)
+        moves_up = is_higher(new.tier, stored.tier)
+        moves_down = is_higher(stored.tier, new.tier)
         current = new if moves_up or (is_unchanged and not moves_down) else stored
         return ConversationState(target=current.target, tier=current.tier, ids=ids)
 

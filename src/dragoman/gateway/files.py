@@ -49,7 +49,6 @@ class FileStore:
         self._clock = clock
 
     async def create(self, owner: str | None, new: UploadedFile, /) -> StoredFile:
-        """Store a file."""
         ttl, now = self._ttl if new.seconds is None else float(new.seconds), self._clock()
         file = StoredFile(
             id=f"{PREFIX}-{token_hex(16)}",
@@ -91,7 +90,6 @@ class FileStore:
         return FileContent(file, entry.value)
 
     async def delete(self, owner: str | None, id: str, /) -> StoredFile:
-        """Delete a file."""
         file = await self.find(owner, id)
         await self._change(owner, lambda files: tuple(each for each in files if each.id != id))
         await self._store.delete(store_key("file", owner, id))

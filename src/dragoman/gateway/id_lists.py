@@ -34,7 +34,6 @@ class IdList:
         return before[self._limit - 1 :]
 
     async def remove(self, owner: str | None, id: str, /) -> None:
-        """Remove an id."""
         await self._change(owner, lambda ids: [each for each in ids if each != id])
 
     async def _change(self, owner: str | None, change: Callable[[list[str]], list[str]]) -> list[str]:

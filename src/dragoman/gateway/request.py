@@ -39,7 +39,7 @@ from dragoman.gateway.response_cache import CacheEntry, ResponseCache
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.body_limits import decode_body
 from dragoman.gateway.short_plans import compacted, without_answer
-from dragoman.gateway.tiers import effective_tier, order_targets
+from dragoman.gateway.tiers import effective_tier, put_conversation_first
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.cost_bounds import check_size
@@ -222,7 +222,7 @@ class RequestContext:
         if options.order == "weighted":
             targets = weighted_order(targets, options.costs, [random.random() for _ in targets])  # noqa: S311 - no secret
             options = replace(options, order="in_order")
-        first, *rest = order_targets(targets, self.conversation, choice.tier)
+        first, *rest = put_conversation_first(targets, self.conversation, choice.tier)
         if self.conversation is not None and first.name == self.conversation.target:
             # The other targets keep the order of the chain, the first one is fixed.
             if options.order != "in_order" or options.affinity != "none":

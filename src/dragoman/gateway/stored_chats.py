@@ -28,7 +28,6 @@ class ChatStore:
         self._ids = IdList(store, "chats", limit=MAX_CHATS, ttl=ttl)
 
     async def save(self, owner: str | None, chat: StoredChat, /) -> None:
-        """Store a chat."""
         await self._write(owner, chat)
         for id in await self._ids.add(owner, chat.id):
             await self._store.delete(store_key("chat", owner, id))

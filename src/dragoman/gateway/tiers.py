@@ -12,19 +12,19 @@ TIERS = ("simple", "moderate", "complex")
 """From low to high. A request without a model or tier gets the first. Tiers with other names have no order."""
 
 
-def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS, /) -> bool:
-    """Whether a tier is higher than another; False if one of them is not in `tiers`."""
-    return tier in tiers and other in tiers and tiers.index(tier) > tiers.index(other)
+def is_higher(tier: str | None, other: str | None, /) -> bool:
+    """Whether a tier is higher than another; False if one of them is not in `TIERS`."""
+    return tier in TIERS and other in TIERS and TIERS.index(tier) > TIERS.index(other)
 
 
-def effective_tier(requested: str, conversation: "ConversationState | None", tiers: Sequence[str] = TIERS, /) -> str:
+def effective_tier(requested: str, conversation: "ConversationState | None", /) -> str:
     """The requested tier, or that of the conversation if it is higher: a conversation never moves down."""
-    if conversation is not None and conversation.tier is not None and is_higher(conversation.tier, requested, tiers):
+    if conversation is not None and conversation.tier is not None and is_higher(conversation.tier, requested):
         return conversation.tier
     return requested
 
 
-def order_targets(
+def put_conversation_first(
     targets: Sequence[Target], conversation: "ConversationState | None", tier: str | None = None, /
 ) -> list[Target]:
     """The conversation's target first; if it moves to another tier, then the other models of its provider."""

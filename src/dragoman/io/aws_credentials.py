@@ -93,7 +93,6 @@ class AwsCredential(CachedCredential[AwsKeys]):
         self._session = None
 
     def apply(self, http: HttpRequest, secret: AwsKeys, target: Target, /) -> HttpRequest:
-        """The request with its signature."""
         host = urlsplit(target.base_url).netloc
         region = region_of(host) or self.region
         if region is None:

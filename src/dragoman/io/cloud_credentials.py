@@ -54,7 +54,6 @@ class _BearerCredential(CachedCredential[Token]):
         self._library = None
 
     def apply(self, http: HttpRequest, secret: Token, _target: Target, /) -> HttpRequest:
-        """The request with the token."""
         headers = {**http.headers, "authorization": f"Bearer {secret.value}"}
         return replace(http, headers=headers, secret=secret.value)
 

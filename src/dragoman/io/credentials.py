@@ -213,7 +213,6 @@ class KeyFunction(CachedCredential[Token]):
         )
 
     def fetch(self) -> Any:
-        """Call the function."""
         return self._function()
 
     def read(self, value: Any) -> Token:

@@ -257,7 +257,6 @@ class ResponseParser:
             raise Malformed(f"the server sent content-encoding {encoding!r} though only identity was accepted")
 
     def on_body(self, data: bytes) -> None:
-        """A piece of the body."""
         if self.complete:
             return
         if self._inflater is not None:

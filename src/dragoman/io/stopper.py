@@ -38,7 +38,6 @@ class Stopper:
             self._wake = None
 
     def stop(self) -> None:
-        """Stop the call."""
         with self._lock:
             self.is_stopped = True
             if self._wake is not None:

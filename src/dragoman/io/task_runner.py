@@ -152,7 +152,6 @@ class Jobs:
         self._loop: _Loop | None = None
 
     def start(self, jobs: Sequence[Job], /) -> "BlockingJobGroup":
-        """Start jobs."""
         return BlockingJobGroup(jobs, self._await)
 
     def close(self) -> None:
@@ -184,7 +183,6 @@ class BlockingJobGroup(_JobGroup):
         self._ends.put(None)
 
     def next(self) -> tuple[int, JobResult]:
-        """Wait for the next result."""
         while True:
             try:
                 end = self._ends.get(timeout=self.seconds_left)
@@ -252,7 +250,6 @@ class AsyncJobs:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, jobs: Sequence[Job], /) -> "AsyncJobGroup":
-        """Start jobs."""
         return AsyncJobGroup(jobs, self._await)
 
     async def aclose(self) -> None:
@@ -279,7 +276,6 @@ class AsyncJobGroup(_JobGroup):
                 start_thread(job.function, self.done_callback(number))
 
     async def next(self) -> tuple[int, JobResult]:
-        """Wait for the next result."""
         while True:
             try:
                 async with asyncio.timeout(self.seconds_left):

@@ -80,7 +80,11 @@ def _collect(children: list[object], child: object, _: str) -> None:
 
 
 def is_recursive(schema: JsonObject, /) -> bool:
-    """Whether a schema refers to itself."""
+    """Whether a schema refers to itself.
+
+    >>> is_recursive({"properties": {"next": {"$ref": "#"}}})
+    True
+    """
     return any(recursive_groups(definitions(schema)).values())
 
 

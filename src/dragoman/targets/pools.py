@@ -168,7 +168,10 @@ def _check_members(pool: DeploymentPool) -> None:
 
 
 def check_fallbacks(fallbacks: Fallbacks, /) -> None:
-    """Refuse a kind of error that is not known, and what is not a spec."""
+    """Refuse a kind of error that is not known, and what is not a spec.
+
+    >>> check_fallbacks({"context_too_long": "google/gemini-2.5-pro"})
+    """
     for kind, spec in fallbacks.items():
         if kind not in ERROR_KINDS:
             reason = f"fallbacks must be by kind of error, one of {', '.join(ERROR_KINDS)}, got {shown(kind)}"

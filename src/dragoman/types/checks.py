@@ -225,7 +225,7 @@ def check_whole_number(parameter: str, value: object, /, *, least: int | None = 
         raise wrong_value(parameter, "an int" if least is None else f"an int >= {least}", value)
 
 
-def check_choice(parameter: str, value: object, choices: Collection[str], hint: str = "", /) -> None:
+def check_choice(parameter: str, value: object, choices: Collection[str], /) -> None:
     """Refuse a value that is not one of some strings.
 
     >>> check_choice("role", "bot", ("user", "assistant"))
@@ -234,4 +234,4 @@ def check_choice(parameter: str, value: object, choices: Collection[str], hint: 
     dragoman.errors.InvalidRequest: role must be one of user, assistant, got 'bot'
     """
     if not isinstance(value, str) or value not in choices:
-        raise wrong_value(parameter, f"one of {', '.join(choices)}", value, hint)
+        raise wrong_value(parameter, f"one of {', '.join(choices)}", value)

@@ -163,7 +163,6 @@ class Metrics:
         )
 
     def request_started(self) -> None:
-        """Count a request that starts."""
         self.in_flight += 1
 
     def record_attempt(self, attempt: Attempt, /) -> None:
@@ -171,7 +170,6 @@ class Metrics:
         self._waiting_attempts.append(attempt)
 
     def request_ended(self, row: UsageRow, /, *, was_started: bool = False) -> None:
-        """Count a request that has ended."""
         if was_started:
             self.in_flight -= 1
         self._waiting.append(row)

@@ -53,7 +53,6 @@ class SharedHealthStore:
         self._version: str | None = None
 
     def read(self, target: str, /) -> TargetHealth:
-        """The health of a target."""
         return self._local.read(target)
 
     def swap(self, target: str, old: TargetHealth, new: TargetHealth, /) -> bool:
@@ -69,7 +68,6 @@ class SharedHealthStore:
         return swapped
 
     def all(self) -> dict[str, TargetHealth]:
-        """The health of all targets."""
         return self._local.all()
 
     async def sync(self) -> None:

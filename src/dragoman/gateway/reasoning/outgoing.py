@@ -77,12 +77,10 @@ class AnswerTagger:
         self._texts = parts_before
 
     def tag_response(self, response: Response, /) -> Response:
-        """The response with tags."""
         message = fold(self.tag_events(to_events(response))).message
         return replace(response, message=replace(response.message, parts=message.parts))
 
     def tag_events(self, events: Sequence[Event], /) -> Sequence[Event]:
-        """The events with tags."""
         return [tagged for event in events for tagged in self._tag(event)]
 
     @property

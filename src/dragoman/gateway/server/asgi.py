@@ -136,7 +136,6 @@ class _Client:
         self._is_disconnected = False
 
     async def read(self, body_bytes: BodyBytes) -> bytes:
-        """The body."""
         if self._head_bytes > MAX_HEADERS:  # not every ASGI server limits it
             raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
         timeout = self._settings.body_timeout

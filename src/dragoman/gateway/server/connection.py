@@ -237,7 +237,6 @@ class HttpConnection(asyncio.Protocol):
         self._is_refused = len(self._waiting) >= MAX_PIPELINED
 
     def on_body(self, data: bytes) -> None:
-        """A piece of a body."""
         self._progress += 1
         body = self._incoming
         if body is not None:

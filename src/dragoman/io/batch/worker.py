@@ -174,16 +174,13 @@ class BatchWorker:
         return RowOutcome(line=write_error(read_row(line), ProviderError(why)), is_error=True)
 
     def target(self, name: str, /) -> Target:
-        """A target by its name."""
         return self._registry.target(name)
 
     async def run(self, plan: Plan[T], /) -> T:
-        """Run a plan."""
         return await self._registry.driver.arun(plan)
 
     @property
     def options(self) -> ChainOptions:
-        """The options of calls."""
         return replace(self._options, retries=self._settings.retries)
 
     async def _send_once(self, row: BatchRow) -> tuple[Response, Any]:

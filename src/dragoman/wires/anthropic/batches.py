@@ -48,7 +48,6 @@ class MessageBatches:
         return msgspec.structs.replace(http, body=msgspec.json.encode({"requests": requests}))
 
     def decode_job(self, body: bytes, /) -> ProviderJob:
-        """The job of a response."""
         data = job_object(body)
         counts, is_over = data.get("request_counts"), data.get("processing_status") == "ended"
         done = count(counts, "succeeded", "errored", "canceled", "expired")
@@ -76,7 +75,6 @@ class MessageBatches:
         return get_request(target, f"{_PATH}?limit=100", **version_header(target))
 
     def decode_list(self, body: bytes, /) -> list[ProviderJob]:
-        """The jobs of a list."""
         return [self.decode_job(job) for job in job_objects(body, "data")]
 
     def encode_results(self, place: str, target: Target, /) -> HttpRequest:
@@ -84,7 +82,6 @@ class MessageBatches:
         return get_request(target, place, **version_header(target))
 
     def decode_results(self, body: bytes, /) -> Iterable[RowResult]:
-        """The rows of a file."""
         for row in read_lines(body):
             result, id = row.get("result"), str(row.get("custom_id") or "")
             match result:

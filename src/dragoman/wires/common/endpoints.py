@@ -132,7 +132,6 @@ class OpenAIEndpoints(Endpoints):
     """
 
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """The request GET /models."""
         hosting = target.hosting
         if hosting is None:
             return get_request(target, "/models")

@@ -49,11 +49,9 @@ class FileBatches:
         )
 
     def decode_upload(self, body: bytes, /) -> str:
-        """The id of the file."""
         return str(job_object(body)["id"])
 
     def encode_job(self, rows: Sequence[EncodedRow], file: str | None, token: str, target: Target, /) -> HttpRequest:
-        """POST /batches."""
         body = {
             "input_file_id": file,
             "endpoint": _endpoint(rows[0], target),
@@ -63,7 +61,6 @@ class FileBatches:
         return post_request(target, self._path, body, None)
 
     def decode_job(self, body: bytes, /) -> ProviderJob:
-        """The job of a response."""
         data = job_object(body)
         status, counts = str(data.get("status")).lower(), data.get("request_counts")
         places = [data.get("output_file_id"), data.get("error_file_id")]
@@ -87,11 +84,9 @@ class FileBatches:
         return post_request(target, f"{self._path}/{id}/cancel", {}, None)
 
     def encode_list(self, target: Target, /) -> HttpRequest:
-        """GET /batches."""
         return get_request(target, f"{self._path}?limit=100")
 
     def decode_list(self, body: bytes, /) -> list[ProviderJob]:
-        """The jobs of a list."""
         return [self.decode_job(job) for job in job_objects(body, "data")]
 
     def encode_results(self, place: str, target: Target, /) -> HttpRequest:
@@ -99,7 +94,6 @@ class FileBatches:
         return get_request(target, f"/files/{place}/content")
 
     def decode_results(self, body: bytes, /) -> Iterable[RowResult]:
-        """The rows of a file."""
         return [row_result(row) for row in read_lines(body)]
 
 
@@ -109,7 +103,6 @@ class JobBatches(FileBatches):
     _path = "/batch/jobs"
 
     def encode_job(self, rows: Sequence[EncodedRow], file: str | None, token: str, target: Target, /) -> HttpRequest:
-        """POST /batch/jobs."""
         body = {
             "input_files": [file],
             "model": target.model,
@@ -119,7 +112,6 @@ class JobBatches(FileBatches):
         return post_request(target, self._path, body, None)
 
     def decode_job(self, body: bytes, /) -> ProviderJob:
-        """The job of a response."""
         data = job_object(body)
         status = data.get("status")
         places = [data.get("output_file"), data.get("error_file")]
@@ -136,7 +128,6 @@ class JobBatches(FileBatches):
         )
 
     def encode_list(self, target: Target, /) -> HttpRequest:
-        """GET /batch/jobs."""
         return get_request(target, f"{self._path}?page_size=100")
 
 

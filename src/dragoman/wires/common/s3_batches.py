@@ -106,7 +106,6 @@ class S3Batches:
         return _jobs_request("GET", f"s?{query}", target)
 
     def decode_list(self, body: bytes, /) -> list[ProviderJob]:
-        """The jobs of a list."""
         return [self.decode_job(job) for job in job_objects(body, "invocationJobSummaries")]
 
     def encode_results(self, place: str, target: Target, /) -> HttpRequest:
@@ -114,7 +113,6 @@ class S3Batches:
         return _object_request("GET", place, target)
 
     def decode_results(self, body: bytes, /) -> Iterable[RowResult]:
-        """The rows of a file."""
         for row in read_lines(body):
             id = str(row.get("recordId") or "").replace("x", "-")
             match row:

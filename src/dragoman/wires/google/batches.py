@@ -68,11 +68,9 @@ class InlineBatches:
         return post_request(target, f"/{id}:cancel", {}, None)
 
     def encode_list(self, target: Target, /) -> HttpRequest:
-        """GET /batches."""
         return get_request(target, "/batches?pageSize=100")
 
     def decode_list(self, body: bytes, /) -> list[ProviderJob]:
-        """The jobs of a list."""
         return [self.decode_job(job) for job in job_objects(body, "operations")]
 
     def encode_results(self, place: str, target: Target, /) -> HttpRequest:
@@ -80,7 +78,6 @@ class InlineBatches:
         return get_request(target, f"/{place}")
 
     def decode_results(self, body: bytes, /) -> Iterable[RowResult]:
-        """The results in a job."""
         for row in _inlined(job_object(body, "name")):
             metadata, response, error = row.get("metadata"), row.get("response"), row.get("error")
             id = str(metadata.get("key") if is_object(metadata) else "")
