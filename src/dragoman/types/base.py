@@ -66,12 +66,20 @@ def unchecked(template: S, /, **fields: Any) -> S:
 
 
 def is_object(value: object, /) -> TypeGuard[JsonObject]:
-    """Whether a JSON value is an object."""
+    """Whether a JSON value is an object.
+
+    >>> is_object({}), is_object([])
+    (True, False)
+    """
     return isinstance(value, dict)
 
 
 def is_list(value: object, /) -> TypeGuard[list[Any]]:
-    """Whether a JSON value is a list."""
+    """Whether a JSON value is a list.
+
+    >>> is_list([]), is_list("")
+    (True, False)
+    """
     return isinstance(value, list)
 
 
