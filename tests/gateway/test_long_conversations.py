@@ -36,14 +36,15 @@ COMPACTION_TURN = 21
 SIMULATORS: dict[str, type[Simulator]] = {
     "claude": ClaudeSimulator,
     "bound-claude": ClaudeSimulator,
+    "older-claude": ClaudeSimulator,
     "gpt": GptSimulator,
     "gemini": GeminiSimulator,
     "deepseek": DeepSeekSimulator,
     "kimi": KimiSimulator,
     "ollama": OllamaSimulator,
 }
-MODELS = {"bound-claude": "claude-opus-5-5"}
-"""Models that are not the simulator's own; this one binds its thinking to the conversation before it."""
+MODELS = {"bound-claude": "claude-opus-5-5", "older-claude": "claude-sonnet-4-5"}
+"""Models that are not the simulator's own: one binds its thinking to the conversation, one thinks by a budget."""
 WITHOUT_IMAGES = ("deepseek",)
 
 

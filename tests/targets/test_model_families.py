@@ -90,13 +90,13 @@ def test_facts_hold_wherever_the_family_is_served() -> None:
 LEVELS = ("low", "medium", "high", "xhigh", "max")
 THINKING = [
     # Anthropic, section 6: the form, and whether it can be off.
-    ("claude-3-5-sonnet-20241022", None, None),
-    ("claude-3-7-sonnet-20250219", None, None),
-    ("claude-opus-4-20250514", None, None),
-    ("claude-opus-4-1-20250805", None, None),
-    ("claude-sonnet-4-5-20250929", None, None),
-    ("claude-haiku-4-5", None, None),
-    ("claude-opus-4-5-20251101", None, None),
+    ("claude-3-5-sonnet-20241022", "budget", None),
+    ("claude-3-7-sonnet-20250219", "budget", None),
+    ("claude-opus-4-20250514", "budget", None),
+    ("claude-opus-4-1-20250805", "budget", None),
+    ("claude-sonnet-4-5-20250929", "budget", None),
+    ("claude-haiku-4-5", "budget", None),
+    ("claude-opus-4-5-20251101", "budget", ("low", "medium", "high")),
     ("claude-opus-4-6", "adaptive", ("none", "low", "medium", "high", "max")),
     ("claude-sonnet-4-6", "adaptive", ("none", "low", "medium", "high", "max")),
     ("claude-opus-4-7", "adaptive", ("none", *LEVELS)),

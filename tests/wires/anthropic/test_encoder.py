@@ -650,6 +650,13 @@ class TestReasoning:
         assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2048, "display": "summarized"}
         assert "output_config" not in sent
 
+    def test_a_model_with_efforts_gets_its_effort_besides_a_budget(self) -> None:
+        own = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+        where = at(reasoning="budget", efforts=("low", "medium", "high"))
+        sent = body(where, reasoning="low", extra={"anthropic": own})
+        assert sent["thinking"] == {"type": "enabled", "budget_tokens": 2048}
+        assert sent["output_config"] == {"effort": "low"}
+
     def test_display_alone_asks_for_nothing(self) -> None:
         assert option("thinking", extra={"anthropic": {"thinking": {"display": "omitted"}}}) is None
 

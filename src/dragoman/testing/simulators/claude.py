@@ -22,7 +22,7 @@ from dragoman.testing.simulators.base import (
 )
 from dragoman.testing.simulators.schemas import ANTHROPIC, schema_problems
 from dragoman.testing.simulators.seals import Seals, digest
-from dragoman.types import JsonObject, Part, Thinking, is_list, is_object
+from dragoman.types import JsonObject, Part, Thinking, ToolCall, is_list, is_object
 from dragoman.types.data_urls import decode_base64
 from dragoman.wires.common.json import objects
 
@@ -52,7 +52,8 @@ _NO_ENABLED = r"claude-[a-z]+-(4-[789]|5)"
 _OMITS_TEXT = _NO_ENABLED
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_THINKING = ("thinking", "redacted_thinking")
+_SIGNED_BY = {"thinking": "signature", "redacted_thinking": "data"}
+_THINKING = (*_SIGNED_BY,)
 
 
 def _is(model: str, pattern: str) -> bool:
@@ -82,15 +83,19 @@ class ClaudeSimulator(Simulator):
         prefix = _prefix(call.model, call.body, len(objects(call.body.get("messages"))))
         signed: list[Part] = []
         marks: list[str] = []
+        calls = 0
         for part in parts:
             if isinstance(part, Thinking):
-                text = "" if omits else part.text
-                seal = {"model": call.model, "text": digest(text), "prefix": prefix, "place": len(marks)}
+                text = "" if omits or part.redacted else part.text
+                place = [len(marks), calls]
+                seal = {"model": call.model, "text": digest(text), "prefix": prefix, "place": place}
                 seal["n"] = digest([part.text, prefix])
                 marks.append(self.seals.seal(seal))
-                signed.append(Thinking(text=text, extra={"anthropic": {"signature": marks[-1]}}))
+                extra = {"anthropic": {"data" if part.redacted else "signature": marks[-1]}}
+                signed.append(Thinking(text=text, redacted=part.redacted, extra=extra))
             else:
                 signed.append(part)
+            calls += isinstance(part, ToolCall)
         return signed, frozenset(marks)
 
     def steps(self, body: JsonObject, /) -> Iterator[HistoryStep]:
@@ -135,13 +140,13 @@ def _step(message: JsonObject) -> HistoryStep:
     blocks = _blocks(message)
     calls = [text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
     texts = [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
-    first_call = next((i for i, block in enumerate(blocks) if block.get("type") == "tool_use"), len(blocks))
-    marks = {text_of(block.get("signature") or block.get("data")) for block in blocks[:first_call] if _thinks(block)}
+    marks = {_mark(block) for block in blocks if block.get("type") in _THINKING}
     return HistoryStep(tuple(calls or texts), frozenset(marks))
 
 
-def _thinks(block: JsonObject) -> bool:
-    return block.get("type") in _THINKING
+def _mark(block: JsonObject) -> str:
+    """The signature of a block of thinking."""
+    return text_of(block.get(_SIGNED_BY.get(text_of(block.get("type")), "")))
 
 
 def _prefix(model: str, body: JsonObject, count: int) -> str:
@@ -158,8 +163,8 @@ def _mismatches(model: str, body: JsonObject, seals: Seals) -> Iterator[tuple[in
     """Blocks that are bound to another conversation: their places, and their signatures."""
     for i, message in enumerate(objects(body.get("messages"))):
         for j, block in enumerate(_blocks(message)):
-            mark = text_of(block.get("signature"))
-            seal = seals.open(mark) if block.get("type") == "thinking" else None
+            mark = _mark(block)
+            seal = seals.open(mark) if block.get("type") in _THINKING else None
             if seal is not None and seal.get("prefix") and seal["prefix"] != _prefix(model, body, i):
                 yield i, j, mark
 
@@ -301,13 +306,15 @@ def _pairs(call: ProviderCall) -> Iterator[Violation]:
 
 def _signatures(call: ProviderCall) -> Iterator[Violation]:
     for i, message in enumerate(objects(call.body["messages"])):
-        place = 0
+        place = calls = 0
         for j, block in enumerate(_blocks(message)):
-            if block.get("type") == "thinking":
-                seal = call.seals.open(text_of(block.get("signature")))
+            kind = block.get("type")
+            calls += kind == "tool_use"
+            if kind in _THINKING:
+                seal, name = call.seals.open(_mark(block)), _SIGNED_BY[text_of(kind)]
                 if seal is None or seal.get("text") != digest(text_of(block.get("thinking"))):
-                    yield Violation(f"messages.{i}.content.{j}: Invalid `signature` in `thinking` block")
-                elif seal.get("place") != place:
+                    yield Violation(f"messages.{i}.content.{j}: Invalid `{name}` in `{kind}` block")
+                elif seal.get("place") != [place, calls]:
                     yield Violation(_MODIFIED.format(i, j))
                 place += 1
 

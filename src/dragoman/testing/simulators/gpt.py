@@ -43,6 +43,7 @@ _THINKS_BY_DEFAULT = r"o[134]|gpt-5(-|$)(?!chat)|gpt-5\.[5-9]|gpt-[6-9]"
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _MAX_ID = 64
 _TRIGGER = "compaction_trigger"
+_ENCRYPTED = "reasoning.encrypted_content"
 
 
 class GptSimulator(Simulator):
@@ -65,6 +66,8 @@ class GptSimulator(Simulator):
         if _items(call.body)[-1:] == [{"type": _TRIGGER}]:
             return [Opaque(wire=self.WIRE, data=self._compaction(call.body))], frozenset()
         has_summary = bool(member(call.body, "reasoning").get("summary"))
+        include = call.body.get("include")
+        is_encrypted = is_list(include) and _ENCRYPTED in include
         signed: list[Part] = []
         marks: set[str] = set()
         for part in parts:
@@ -73,8 +76,10 @@ class GptSimulator(Simulator):
                 case Thinking():
                     text = part.text if has_summary else ""
                     mark = "gAAAA" + self.seals.seal({"n": number, "text": digest(part.text)})
-                    marks.add(mark)
-                    item = {"id": f"rs_{number}", "encrypted_content": mark}
+                    item = {"id": f"rs_{number}"}
+                    if is_encrypted:
+                        item["encrypted_content"] = mark
+                        marks.add(mark)
                     signed.append(Thinking(text=text, redacted=not text, extra={self.WIRE: item}))
                 case ToolCall():
                     extra = {**part.extra.get(self.WIRE, {}), "id": f"fc_{number}"}

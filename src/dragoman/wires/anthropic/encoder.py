@@ -96,7 +96,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if _is_reasoning_verbatim(request, target, extra):
         reasoning = _Reasoning(max_tokens=limit)
     else:
-        extra = _without_reasoning(extra)
+        extra = _without_reasoning(extra, target)
         reasoning = _encode_reasoning(request, target, turns, limit, notes)
     thinking = {**reasoning.thinking, **_object(extra, "thinking")}
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
@@ -180,10 +180,11 @@ def _is_reasoning_verbatim(request: Request, target: Target, extra: JsonObject) 
     return is_set and (request.reasoning is None or target.quirks.reasoning != "budget")
 
 
-def _without_reasoning(extra: JsonObject) -> JsonObject:
-    """`extra` without the members that are made from the request."""
+def _without_reasoning(extra: JsonObject, target: Target) -> JsonObject:
+    """`extra` without the members that are made from the request. Opus 4.5 takes an effort besides a budget."""
+    made = _REASONING_KEYS if target.quirks.efforts is None else ("type", "budget_tokens")
     cleaned = {
-        field: {key: value for key, value in inner.items() if key not in _REASONING_KEYS}
+        field: {key: value for key, value in inner.items() if key not in made}
         for field in ("thinking", "output_config")
         if (inner := _object(extra, field))
     }
