@@ -21,8 +21,8 @@ from dragoman.gateway.reasoning.state import (
     TextNearby,
     call_digest,
     decode_state,
+    nearby,
     origin_of,
-    text_digest,
 )
 from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
@@ -169,7 +169,6 @@ class _Restorer:
         stored = [] if step.stored is None else self._readable(step.stored, None)
         if stored:
             build.add_states(stored, in_place=False)
-            build.use_places(stored)
         for found, contents in zip(step.parts, step.contents, strict=True):
             states = [state for tag, content in contents for state in self._read(tag, content)]
             if found.has_state:
@@ -258,8 +257,6 @@ class _MessageBuilder:
         self._moved: list[PartState] = []
         """Thinking that was away from its place."""
         self._calls: dict[str, PartState] = {}
-        self._calls_by_place: dict[int, PartState] = {}
-        """The same, by the calls before them, for clients that drop the ids of calls."""
         self._texts: list[PartState] = []
 
     def add_part(self, part: Part) -> None:
@@ -274,10 +271,6 @@ class _MessageBuilder:
                 self._parts.append(_thinking(state))
             else:
                 self._moved.append(state)
-
-    def use_places(self, states: Iterable[PartState]) -> None:
-        """Match calls by their place, too."""
-        self._calls_by_place = {state.calls_before: state for state in states if state.kind == "call"}
 
     def add_with_state(self, part: Part | None, states: Sequence[PartState]) -> None:
         """Add a part that has its state, if the target can read it; otherwise only what is left without it."""
@@ -303,12 +296,12 @@ class _MessageBuilder:
         """Put the states of texts on the texts; one whose text is not there gets an empty text at the end."""
         if not self._texts:
             return
-        texts = {text_digest(part.text): index for index, part in enumerate(self._parts) if isinstance(part, Text)}
+        texts = {nearby(part.text): index for index, part in enumerate(self._parts) if isinstance(part, Text)}
         for state in _unique(self._texts):
-            digest = state.text.digest if isinstance(state.text, TextNearby) else text_digest(state.text)
-            part = self._parts[texts[digest]] if digest in texts else None
+            index = texts.get(nearby(state.text) if isinstance(state.text, str) else state.text, -1)
+            part = self._parts[index] if index >= 0 else None
             if isinstance(part, Text):
-                self._parts[texts[digest]] = replace(part, extra={**part.extra, **state.extra})
+                self._parts[index] = replace(part, extra={**part.extra, **state.extra})
             else:
                 self._parts.append(Text(text="", extra=state.extra))
 
@@ -320,11 +313,18 @@ class _MessageBuilder:
         needs_ids = wire == GOOGLE and any(
             wire_extra(each.extra, GOOGLE).get("id") == each.id for each in self._calls.values()
         )
+        # Some clients drop the ids of calls, or make new ones.
+        ids = {part.id for part in self._parts if isinstance(part, ToolCall)}
+        places = {state.calls_before: state for state in self._calls.values() if state.id not in ids}
         calls = texts = 0
         for part in self._parts:
             while waiting and _is_before(waiting[0], part, calls=calls, texts=texts):
                 placed.append(_thinking(waiting.popleft()))
-            placed.append(self._with_state(part, calls, needs_ids=needs_ids) if isinstance(part, ToolCall) else part)
+            if isinstance(part, ToolCall):
+                state = self._calls.get(part.id) or places.get(calls)
+                placed.append(self._with_state(part, state, needs_ids=needs_ids))
+            else:
+                placed.append(part)
             calls += isinstance(part, ToolCall)
             texts += isinstance(part, Text)
         placed += [_thinking(state) for state in waiting]
@@ -335,12 +335,14 @@ class _MessageBuilder:
         self.has_changed_call = self.has_changed_call or not is_same
         return is_same
 
-    def _with_state(self, call: ToolCall, place: int, *, needs_ids: bool) -> ToolCall:
-        state = self._calls.get(call.id) or self._calls_by_place.get(place)
+    def _with_state(self, call: ToolCall, state: PartState | None, *, needs_ids: bool) -> ToolCall:
         if state is not None and self._is_same(call, state):
             if state.arguments is not None:
                 call = replace(call, arguments=state.arguments, raw=None)
-            return replace(call, extra={**call.extra, **state.extra})
+            extra = {**call.extra, **state.extra}
+            if needs_ids:
+                extra[GOOGLE] = {**wire_extra(extra, GOOGLE), "id": call.id}
+            return replace(call, extra=extra)
         # Google matches results to calls by id, so calls next to one with an id need theirs, too.
         return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if needs_ids else call
 

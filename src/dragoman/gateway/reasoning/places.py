@@ -131,6 +131,7 @@ class InChat:
         self._make_tag = make_tag
         self._waiting: list[PartState] = []
         self._length = 0
+        """The length of all thinking, without white space at its start."""
         self._count = 0
 
     def place(self, part: Part, state: PartState | None, /) -> Placed:
@@ -138,10 +139,10 @@ class InChat:
             case Thinking() if state is not None:
                 return Placed((), self._thinking(part, state), ())
             case ToolCall():
-                return Placed((), self._call(part, state), ())
+                carrier = () if state is None else self._carrier(state)
+                return Placed(carrier, self._call(part, state), ())
             case Text() if state is not None:
-                carrier = self._with_detail(Thinking(text=""), replace(state, text=nearby(part.text)))
-                return Placed((), part, (carrier,) if carrier.extra else ())
+                return Placed((), part, self._carrier(replace(state, text=nearby(part.text))))
             case _:
                 return Placed((), part, ())
 
@@ -149,9 +150,15 @@ class InChat:
         return ()
 
     def _thinking(self, part: Thinking, state: PartState) -> Thinking:
-        self._waiting.append(replace(state, text=nearby(part.text, start=self._length)))
-        self._length += len(part.text)
+        left = part.text.lstrip()
+        start = self._length + (len(part.text) - len(left) if self._length else 0)
+        self._waiting.append(replace(state, text=nearby(part.text, start=start)))
+        self._length = start + len(left)
         return self._with_detail(part, replace(state, text=nearby(part.text)))
+
+    def _carrier(self, state: PartState) -> tuple[Part, ...]:
+        carrier = self._with_detail(Thinking(text=""), state)
+        return (carrier,) if carrier.extra else ()
 
     def _with_detail(self, part: Thinking, state: PartState) -> Thinking:
         tag = self._make_tag([state])

@@ -26,16 +26,22 @@ PHASE = ("openai_responses", "item", "phase")
 
 
 class TextNearby(msgspec.Struct, array_like=True, frozen=True):
-    """A text that is in another field of the message: where it starts, its length, and its digest."""
+    """A text that is in another field of the message: where it starts, its length, and its digest.
+
+    They do not count the white space around the text and at the start of the field, because some clients trim it.
+    """
 
     start: int
     length: int
     digest: str
+    before: str = ""
+    """The white space before the text."""
+    after: str = ""
 
     def find(self, text: str, /, *, is_whole: bool) -> str | None:
         """The text; None if it was changed. `is_whole`: nothing else is in the field."""
-        found = text if is_whole else text[self.start : self.start + self.length]
-        return found if text_digest(found) == self.digest else None
+        found = text.strip() if is_whole else text.lstrip()[self.start : self.start + self.length]
+        return self.before + found + self.after if text_digest(found) == self.digest else None
 
 
 class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -144,8 +150,10 @@ def call_digest(call: ToolCall, /) -> str:
 
 
 def nearby(text: str, /, *, start: int = 0) -> TextNearby:
-    """The place of a text that stands next to its tag."""
-    return TextNearby(start, len(text), text_digest(text))
+    """The place of a text that stands next to its tag; `start` is that of what is left of it without white space."""
+    left = text.strip()
+    before, _, after = text.partition(left) if left else (text, "", "")
+    return TextNearby(start, len(left), text_digest(left), before, after)
 
 
 def encode_state(state: AnswerState, /) -> bytes:

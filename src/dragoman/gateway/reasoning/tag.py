@@ -64,7 +64,7 @@ class TagKey:
         if len(tag) > MAX_TAG:
             return None
         try:
-            data = b64decode(tag[len(PREFIX) :].translate(_URL_SAFE), validate=True)
+            data = b64decode(tag[len(PREFIX) :].rstrip().translate(_URL_SAFE), validate=True)
         except (Base64Error, ValueError):
             return None
         head, mac, body = data[:1], data[1 : 1 + _MAC_SIZE], data[1 + _MAC_SIZE :]

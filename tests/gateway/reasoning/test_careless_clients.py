@@ -1,0 +1,128 @@
+"""Clients that change a little of what they got: they trim it, drop a field, or give calls new ids. Nothing is lost."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dragoman.testing import (
+    ClaudeSimulator,
+    GeminiSimulator,
+    GptSimulator,
+    KimiSimulator,
+    OllamaSimulator,
+    Simulator,
+    assert_prefix_stable,
+)
+from dragoman.types import Message, Part, Request, Text, Thinking, ToolCall
+from tests.gateway.test_codex import app_before
+from tests.support.gateway.agent_clients import CLIENTS
+from tests.support.gateway.dialects import look
+
+SIMULATORS: dict[str, type[Simulator]] = {
+    "claude": ClaudeSimulator,
+    "gpt": GptSimulator,
+    "gemini": GeminiSimulator,
+    "kimi": KimiSimulator,
+    "ollama": OllamaSimulator,
+}
+OWN = {"messages": "claude", "responses": "gpt", "google": "gemini", "chat": "kimi"}
+"""The provider that speaks the client's own dialect: its state is the client's own."""
+IDS = ("id", "tool_use_id", "tool_call_id", "call_id")
+ITEMS = ("rs", "msg", "fc")
+NEW = "new-"
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from objects(inner)
+
+
+def trim_thinking(history: list[dict[str, Any]]) -> None:
+    for each in objects(history):
+        is_thinking = each.get("thought") or each.get("type") in ("summary_text", "reasoning.text")
+        for name in ("thinking", "reasoning_content", *(("text",) if is_thinking else ())):
+            if isinstance(each.get(name), str):
+                each[name] = each[name].strip()
+
+
+def end_tags_with_a_line(history: list[dict[str, Any]]) -> None:
+    for each in objects(history):
+        for name, value in each.items():
+            if isinstance(value, str) and value.startswith("dragoman"):
+                each[name] = value.rstrip() + "\n"
+
+
+def rename_calls(history: list[dict[str, Any]]) -> None:
+    for each in objects(history):
+        for name in IDS:
+            if isinstance(each.get(name), str) and not each[name].startswith((*ITEMS, NEW)):
+                each[name] = NEW + each[name].replace(".", "-").replace(":", "-")
+
+
+def drop_extra_content(history: list[dict[str, Any]]) -> None:
+    for each in objects(history):
+        each.pop("extra_content", None)
+
+
+def drop_details(history: list[dict[str, Any]]) -> None:
+    for each in objects(history):
+        each.pop("reasoning_details", None)
+
+
+CHANGES: tuple[Callable[[list[dict[str, Any]]], None], ...] = (trim_thinking, end_tags_with_a_line, rename_calls)
+CASES = [
+    *(
+        (client, provider, c)
+        for client in CLIENTS
+        for provider in SIMULATORS
+        if OWN[client] != provider
+        for c in CHANGES
+    ),
+    *(
+        ("chat", provider, c)
+        for provider in SIMULATORS
+        if provider != "kimi"
+        for c in (drop_extra_content, drop_details)
+    ),
+]
+
+
+def reply(request: Request) -> Message:
+    """Three loops of two calls, one call and a text; thoughts have white space around them."""
+    number = sum(message.role == "assistant" for message in request.messages)
+    parts: list[Part] = [Thinking(text=f" \nThought {number}.\n\n")]
+    if number % 3 == 2:
+        parts.append(Text(text=f"Answer {number}."))
+    ports = {0: ("Brest", "Cork"), 1: ("Vigo",)}.get(number % 3, ())
+    parts += [ToolCall(id="x", name="tide", arguments={"port": port}) for port in ports]
+    return Message(role="assistant", parts=tuple(parts))
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize(("client", "provider", "change"), CASES, ids=lambda value: getattr(value, "__name__", value))
+def test_no_reasoning_is_lost(
+    client: str, provider: str, change: Callable[[list[dict[str, Any]]], None], *, stream: bool
+) -> None:
+    simulator = SIMULATORS[provider](reply=reply)
+    agent = CLIENTS[client](simulator.spec, stream=stream)
+    agent.say("How high is the tide?")
+
+    async def converse() -> None:
+        app = app_before(simulator)
+        for _ in range(7):
+            change(agent.history)
+            seen = await look(app, agent.request())
+            assert seen.status == 200, seen.body
+            calls = agent.read(seen.body)
+            agent.give_results([(call, "4.2 m", False) for call in calls]) if calls else agent.say("And then?")
+        await app.close()
+
+    asyncio.run(converse())
+    assert [str(refusal) for refusal in simulator.refusals] == []
+    assert [str(loss) for loss in simulator.losses] == []
+    assert_prefix_stable(simulator.bodies)
