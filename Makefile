@@ -82,9 +82,15 @@ lint: $(VENV)/.dev
 mypy: $(VENV)/.dev
 	$(NICE) $(BIN)/mypy $(CODE)
 
-# mypy checks everything; pyright, which has no cache, what users see: the package, the examples, and the types that they get.
-pyright: $(VENV)/.dev
-	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python src examples tests/typing
+# mypy checks everything; pyright what users see: the package, the examples, and the types that they get. It has no cache, so
+# make remembers its last success, and runs it again if one of these files or folders has changed since then.
+VISIBLE  := $(wildcard src examples tests/typing)
+pyright: $(VENV)/.pyright
+
+$(VENV)/.pyright: $(VENV)/.dev $(shell find $(VISIBLE) -name '*.py' -o -type d ! -name __pycache__)
+	@touch $@.started  # a file may change while it runs
+	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python $(VISIBLE)
+	@mv $@.started $@
 
 pyright-tests: $(VENV)/.dev
 	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python tests benchmarks
