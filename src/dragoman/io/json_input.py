@@ -51,7 +51,7 @@ def reject_unknown_fields(value: Any, data: Any, where: str = "", /) -> None:
     dragoman.errors.InvalidRequest: a request has no field 'sed'
     """
     if isinstance(value, msgspec.Struct):
-        fields = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
+        fields = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
         known = {*fields, value.__struct_config__.tag_field}
         for name in data:
             if name not in known:
