@@ -51,6 +51,7 @@ ATTACKS: dict[str, dict[str, Any]] = {
 PROVIDERS = "".join(record(wire, "http://127.0.0.1:9", wire) for wire in wires.NAMES if wire != "native")
 CONFIG = f"[gateway]\nproviders = ['demo']\n[chain]\nretries = 0\n{PROVIDERS}"
 BOUND = 2.0
+"""Seconds of the processor."""
 
 
 @pytest.mark.parametrize("place", ["schema", "tool"])
@@ -70,9 +71,9 @@ def test_no_schema_costs_much_time(name: str, model: str, place: str) -> None:
     http = request_of("openai_chat", model, request)
     body = json.dumps(json.loads(http.body)).encode()
     app = app_of(CONFIG)
-    start = time.monotonic()
+    start = time.process_time()
     seen = see(app, type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
-    assert time.monotonic() - start < BOUND
+    assert time.process_time() - start < BOUND
     assert seen.status in (200, 400, 502, 503)
 
 
@@ -81,11 +82,11 @@ def test_a_schema_beyond_the_bounds_is_a_400(name: str) -> None:
     format = {"type": "json_schema", "json_schema": {"name": "x", "schema": ATTACKS[name]}}
     messages = [{"role": "user", "content": "hello"}]
     body = json.dumps({"model": "demo/any", "messages": messages, "response_format": format}).encode()
-    start = time.monotonic()
+    start = time.process_time()
     http = request_of("openai_chat", "demo/any", Request(messages=(user("hello"),)))
     seen = see(app_of(), type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
     assert seen.status == 400
-    assert time.monotonic() - start < BOUND
+    assert time.process_time() - start < BOUND
 
 
 def test_references_by_name_are_counted() -> None:

@@ -78,6 +78,10 @@ def test_a_changed_file_replaces_the_workers(tmp_path: Path) -> None:
         assert gateway.process.poll() is None
 
 
+PAUSE = 0.01
+"""Seconds between the requests of a client: there is always one under way, and the workers can start."""
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_replacement_under_load_drops_nothing(tmp_path: Path, workers: int) -> None:
     """Clients keep their connections or make new ones; each sees an answer for each request."""
@@ -86,7 +90,7 @@ def test_a_replacement_under_load_drops_nothing(tmp_path: Path, workers: int) ->
     def client(number: int) -> None:
         connection = gateway.connect()
         body = json.dumps(chat("demo/any", stream=number % 2 == 0))
-        while not is_over.is_set():
+        while not is_over.wait(PAUSE):
             if number % 4 == 3:
                 connection.close()
             try:
@@ -103,7 +107,7 @@ def test_a_replacement_under_load_drops_nothing(tmp_path: Path, workers: int) ->
     with Gateway(tmp_path, store, workers=workers) as gateway, ThreadPoolExecutor(8) as pool:
         clients = [pool.submit(client, number) for number in range(8)]
         try:
-            for _ in range(3):
+            for _ in range(2):
                 gateway.wait_until(lambda: len(gateway.processes()) == 1 + workers)
                 replace_workers(gateway)
         finally:
