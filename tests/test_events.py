@@ -630,6 +630,7 @@ def test_arguments_that_are_not_json_are_the_callers_mistake() -> None:
         arguments_text(call)
 
 
+@pytest.mark.no_cover
 def test_a_text_in_many_pieces_takes_little_memory() -> None:
     """A worker has many streams; a list of 50 000 short strings takes 3 MB."""
     out = Assembler()

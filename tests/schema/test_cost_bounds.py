@@ -117,6 +117,7 @@ TOO_LARGE = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("schema", TOO_LARGE)
 def test_a_schema_that_compiles_too_long_is_refused(schema: dict[str, Any]) -> None:
     started = time.process_time()

@@ -18,6 +18,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.no_cover
 @grouped(GROUPS)
 def test_each_member_of_the_unions_is_carried_converted_or_refused(member: Member, wire: str) -> None:
     found = outcome(member, wire)

@@ -280,6 +280,7 @@ NOVA_STREAM: list[JsonObject] = [
 ]
 
 
+@pytest.mark.no_cover
 def test_every_cut_of_a_stream_of_nova_raises() -> None:
     data = wrapped(*NOVA_STREAM)
     whole, error = laws.read(BEDROCK.client.stream_decoder(), [data])
