@@ -38,3 +38,16 @@ def test_what_is_not_known_is_not_limited() -> None:
 
 def test_a_target_without_quirks_speaks_its_wire_plainly() -> None:
     assert target().quirks == Quirks()
+
+
+@pytest.mark.parametrize(
+    ("base_url", "key", "headers"),
+    [
+        ("http://me:p%40ss@box:11434", None, {"authorization": "Basic bWU6cEBzcw=="}),
+        ("http://me@box:11434", None, {"authorization": "Basic bWU="}),
+        ("http://me:secret@box/v1", "k", {"authorization": "Basic bWU6c2VjcmV0"}),
+        ("http://box/v1/@team", "k", {"authorization": "Bearer k"}),
+    ],
+)
+def test_the_user_of_a_base_url_is_sent(base_url: str, key: str | None, headers: dict[str, str]) -> None:
+    assert Target(provider="p", model="m", wire="ollama", base_url=base_url, api_key=key).auth_headers() == headers

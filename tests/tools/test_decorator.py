@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import enum
 import functools
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -404,3 +405,17 @@ def test_a_request_takes_functions_and_toolboxes_and_what_it_took_before() -> No
     script = Scripted("ok")
     script.model().generate("hi", tools=[tide, Toolbox(Harbour("Brest").ships)])
     assert [one.name for one in script.requests[0].tools if isinstance(one, Tool)] == ["tide", "ships"]
+
+
+def test_a_function_that_yields_is_refused() -> None:
+    def days(count: int) -> Iterator[int]:
+        """The days."""
+        yield count
+
+    async def later(count: int) -> AsyncIterator[int]:
+        """The days, later."""
+        yield count
+
+    for function in (days, later, functools.partial(days, count=1)):
+        with pytest.raises(InvalidTool, match=r"a tool must return its result, .*; return a list"):
+            tool(function)

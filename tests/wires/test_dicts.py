@@ -1,6 +1,8 @@
 """Messages and tools as dicts and objects of other SDKs."""
 
 import base64
+import json
+from collections.abc import Callable
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -371,3 +373,50 @@ def test_an_object_that_is_not_json_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="it must have JSON values, got SimpleNamespace"):
         messages_from([broken])
     assert dump(user("hi"))
+
+
+# What users write by mistake ------------------------------------------------------------------------------------------
+
+CHAT_CALL = {"id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+TOOL_USE = {"type": "tool_use", "id": "c", "name": "tide", "input": {}}
+CALL_ITEM = {"type": "function_call", "call_id": "c", "name": "tide", "arguments": "{}"}
+
+
+@pytest.mark.parametrize("value", [{"metres": 4.2}, [1, 2], [{"metres": 4.2}], 4.2, True, {}])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        lambda value: [
+            {"role": "assistant", "tool_calls": [CHAT_CALL]},
+            {"role": "tool", "tool_call_id": "c", "content": value},
+        ],
+        lambda value: [
+            {"role": "assistant", "content": [TOOL_USE]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": value}]},
+        ],
+        lambda value: [CALL_ITEM, {"type": "function_call_output", "call_id": "c", "output": value}],
+    ],
+    ids=["openai_chat", "anthropic", "openai_responses"],
+)
+def test_the_result_of_a_tool_is_any_json_value(messages: Callable[[object], Any], value: object) -> None:
+    result = messages_from(messages(value))[1].parts[0]
+    assert isinstance(result, ToolResult)
+    assert json.loads(result.text) == value
+
+
+@pytest.mark.parametrize("content", ["4.2 m", None, [{"type": "text", "text": "4.2 m"}], ["4.2 m"]])
+def test_content_of_a_result_stays_as_it_is(content: object) -> None:
+    result = messages_from([{"role": "tool", "tool_call_id": "c", "content": content}])[0].parts[0]
+    assert isinstance(result, ToolResult)
+    assert result.text == ("" if content is None else "4.2 m")
+
+
+def test_an_item_that_model_dump_wrote_has_no_nulls() -> None:
+    dumped = {**CALL_ITEM, "id": "fc", "async_": None, "caller": None, "status": None}
+    assert messages_from([dumped]) == messages_from([{**CALL_ITEM, "id": "fc"}])
+
+
+def test_messages_of_pydantic_ai_are_refused_with_what_to_write() -> None:
+    message = {"parts": [{"content": "hi", "part_kind": "user-prompt"}], "kind": "request"}
+    with pytest.raises(InvalidRequest, match=r"messages\[0\] must be a message .* as user\(…\), assistant\(…\)"):
+        messages_from([message])

@@ -1,10 +1,11 @@
 """Target: one model at one provider, with its Capabilities and its Quirks."""
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import msgspec
 
@@ -349,14 +350,21 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
         return {"content-type": "application/json", **self.auth_headers(), **self.headers}
 
     def auth_headers(self) -> dict[str, str]:
-        """The header with the key; empty without a key."""
-        if not self.api_key:
-            return {}
-        is_bearer = self.auth == "bearer"
-        if not is_bearer and self.identity in ("azure", "azure-foundry"):
-            # Azure takes its keys in a header of their own, and tokens only as bearer tokens.
-            is_bearer = re.fullmatch(_ENTRA, self.api_key) is not None
-        return {"authorization": f"Bearer {self.api_key}"} if is_bearer else {self.auth: self.api_key}
+        """The headers with the key and with the user and password of the base URL; empty without them.
+
+        >>> Target(provider="box", model="m", wire="ollama", base_url="http://me:secret@box").auth_headers()
+        {'authorization': 'Basic bWU6c2VjcmV0'}
+        """
+        headers = {}
+        if self.api_key:
+            is_bearer = self.auth == "bearer"
+            if not is_bearer and self.identity in ("azure", "azure-foundry"):
+                # Azure takes its keys in a header of their own, and tokens only as bearer tokens.
+                is_bearer = re.fullmatch(_ENTRA, self.api_key) is not None
+            headers = {"authorization": f"Bearer {self.api_key}"} if is_bearer else {self.auth: self.api_key}
+        if "@" in self.base_url and (user := urlsplit(self.base_url).netloc.rpartition("@")[0]):
+            headers["authorization"] = f"Basic {b64encode(unquote_to_bytes(user)).decode()}"
+        return headers
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

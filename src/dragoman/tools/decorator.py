@@ -300,6 +300,9 @@ def _define(
         raise InvalidTool(f"{name}: a tool must be a function or a callable object, got a class", param="function")
     routine: Any = function
     function = routine if inspect.isroutine(function) or whole is not function else routine.__call__
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        reason = f"{name}: a tool must return its result, got a function that yields; return a list"
+        raise InvalidTool(reason, param="function")
     docstring = parse_docstring((function is not routine and function.__doc__) or whole.__doc__)
     try:
         context, hidden = _hidden_parameters(function, name)

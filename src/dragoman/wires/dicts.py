@@ -69,11 +69,12 @@ def messages_from(
             raise wrong_value(f"messages[{index}]", "a dict with a role, or a Message", item, hint)
         if is_object(item):
             _check_names(item, f"messages[{index}]")
+            _check_parts(item, f"messages[{index}]")
     form: str = wire or _form_of([item for item in items if is_object(item)])
     result: list[Message] = []
     for is_ours, group in groupby(items, lambda item: isinstance(item, Message)):
         run = list(group)
-        result += run if is_ours else _decode_messages([*map(_without_usage, run)], form)
+        result += run if is_ours else _decode_messages([*map(_as_sent, run)], form)
     return tuple(result)
 
 
@@ -93,9 +94,37 @@ def _answer_hint(item: object) -> str | None:
     return next((f"pass its {part}" for name, part in reversed(_ANSWERS.items()) if name in fields), None)
 
 
-def _without_usage(message: JsonObject) -> JsonObject:
-    """An answer of Anthropic is a message, too; its usage and other members are not sent back."""
-    return {"role": message["role"], "content": message["content"]} if _is_answer(message) else message
+def _as_sent(message: JsonObject) -> JsonObject:
+    """A message as a request may have it.
+
+    An answer of Anthropic is a message, too; its usage and other members are not sent back. An item of Responses that
+    `model_dump` wrote has a null for what is not set. The result of a tool may be any JSON value.
+    """
+    if _is_answer(message):
+        return {"role": message["role"], "content": message["content"]}
+    if isinstance(message.get("type"), str):
+        message = {name: value for name, value in message.items() if value is not None}
+    if message.get("role") in ("tool", "function") and "content" in message:
+        return {**message, "content": _result_content(message["content"])}
+    if message.get("type") == "function_call_output" and "output" in message:
+        return {**message, "output": _result_content(message["output"])}
+    if is_list(content := message.get("content")) and any(map(_is_result, content)):
+        results = [
+            {**each, "content": _result_content(each["content"])} if _is_result(each) else each for each in content
+        ]
+        return {**message, "content": results}
+    return message
+
+
+def _is_result(block: object) -> TypeGuard[JsonObject]:
+    return is_object(block) and block.get("type") == "tool_result" and "content" in block
+
+
+def _result_content(content: Any) -> Any:
+    """The content of a tool result: a text or content blocks as they are, any other value as its JSON."""
+    items = content if is_list(content) else [content]
+    is_content = all(isinstance(item, str) or (is_object(item) and "type" in item) for item in items)
+    return content if is_content or content is None else msgspec.json.encode(content).decode()
 
 
 def _is_answer(message: JsonObject) -> bool:
@@ -118,6 +147,13 @@ def _check_names(message: JsonObject, where: str) -> None:
             raise InvalidRequest(
                 f"{path} must be a known type, got {shown(kind)}; did you mean {close[0]!r}?", param=path
             )
+
+
+def _check_parts(message: JsonObject, where: str) -> None:
+    """Refuse a message of pydantic-ai, which has parts as those of Google do."""
+    if is_list(parts := message.get("parts")) and any(is_object(part) and "part_kind" in part for part in parts):
+        hint = "write the messages of pydantic-ai as user(…), assistant(…) and tool_results(…)"
+        raise wrong_value(where, "a message of the SDK of a provider", message, hint)
 
 
 _CONTENT = frozenset({"content", "parts", "type", "images", "tool_calls", "tool_call_id", "function_call"})

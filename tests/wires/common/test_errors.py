@@ -284,3 +284,12 @@ def test_a_redirect_names_its_place_and_no_secret() -> None:
 
 def test_a_redirect_without_a_place_says_what_it_says() -> None:
     assert decode_http_error(Head(status=301), b"Moved").message == "Moved"
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "retry"),
+    [(500, "false", False), (500, "true", True), (400, "true", True), (400, "perhaps", False), (429, "false", True)],
+)
+def test_a_provider_may_say_whether_to_retry(status: int, word: str, *, retry: bool) -> None:
+    head = Head(status=status, headers={"X-Should-Retry": word})
+    assert decode_http_error(head, b'{"error": {"message": "?"}}').retry is retry

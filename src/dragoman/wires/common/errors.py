@@ -47,7 +47,12 @@ def decode_http_error(head: Head, body: bytes, /) -> ProviderError:
         data = _ANY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         data = body[:MAX_MESSAGE].decode("utf-8", "replace").strip()
-    return error_from_json(data, head)
+    error = error_from_json(data, head)
+    word = (head.header("x-should-retry") or "").lower()
+    # OpenAI and Anthropic say it, and their SDKs obey (2026-11). A rate limit without a retry would be one of credit.
+    if word == "true" or (word == "false" and not isinstance(error, RateLimited)):
+        error.annotate(retry=word == "true")
+    return error
 
 
 def error_from_json(data: object, head: Head | None = None, /, *, usage: Usage | None = None) -> ProviderError:
