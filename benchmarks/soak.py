@@ -1,15 +1,19 @@
 """Many requests with faults, slow readers, clients that hang up and a killed worker: `make soak`.
 
-A gateway with two workers and Redis, its provider and its clients run in processes of their own. Requests are sent at
-a fixed rate, each on a new connection, and their time counts from the moment when they were due; so a stall is seen
-by all requests that it delays. There are three runs, one after the other, at the same rate:
+A gateway with two workers and Redis, its provider, the clients that are measured and those that make noise run in
+processes of their own. Requests are sent at a fixed rate, each on a new connection, and their time counts from the
+moment when they were due; so a stall is seen by all requests that it delays. There are three runs, one after the other,
+at the same rate:
 
 1. a warm-up with everything that the third one has, but for the kill;
 2. a quiet run: only healthy requests;
 3. the noisy run: one request of twenty meets a fault, eight clients read long streams slowly, and a worker is killed.
-   The eight begin their streams evenly spread, one after the other.
+   The eight begin their streams evenly spread, one after the other. Another process (`Noise`) sends all of these:
+   what is measured sends healthy requests in each run, so its own work is the same.
 
 The 99th percentile is that of healthy requests, by window of a run: the table has the median and the worst of them.
+Two more lines say where the time went: how late the requests were sent, which is the delay of the clients themselves,
+and the time by the clock of the gateway, from its usage log.
 Growth of memory is measured from the moment when each worker, also the one that replaced the killed one, has answered
 `WARM` requests (by its metrics), until the end.
 """
@@ -59,6 +63,8 @@ PLAIN, HASH = new_key()
 VIEWER, VIEWER_HASH = new_key()
 FAULTS = ("refuse", "cut", "stall", "nobody")
 SHARE = 0.05
+STREAMED = 0.3
+"""Share of the requests that are streamed."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LOOK = 5.0
 """Seconds between two looks at the workers: they report their metrics as often."""
@@ -73,72 +79,43 @@ class Look(msgspec.Struct, frozen=True):
     megabytes: dict[int, float]
 
 
-class Run:
-    """The clients of one run."""
+class Noise:
+    """Clients that meet faults and clients that read slowly, until the run is over."""
 
-    def __init__(self, gateway: Gateway, requests: int, rate: int, name: str, /) -> None:
-        self.seconds: list[tuple[int, float]] = []
-        """Of each healthy request that was answered: its number and its time."""
-        self.answered: set[str] = set()
-        self.broken = 0
-        """Healthy requests without a whole answer."""
-        self.looks: list[Look] = []
-        self.took = 0.0
-        self._gateway, self._requests, self._rate, self._name = gateway, requests, rate, name
-        self._dice = random.Random(7)
-        self._sent = 0
+    def __init__(self, port: int, rate: float, name: str, /) -> None:
+        self.answered: list[str] = []
+        self.sent = 0
+        self._port, self._rate, self._name = port, rate, name
+        self._dice = random.Random(8)
         self._clients = asyncio.Semaphore(CLIENTS)
 
-    async def run(self, *, is_noisy: bool, kills: bool = False) -> None:
-        """Send all requests, each when it is due."""
-        others = [asyncio.create_task(self._read_slowly(n)) for n in range(SLOW_READERS if is_noisy else 0)]
-        others.append(asyncio.create_task(self._look()))
+    async def run(self, until: "asyncio.Future[str]") -> None:
+        """Send faulty requests, each when it is due."""
+        readers = [asyncio.create_task(self._read_slowly(number)) for number in range(SLOW_READERS)]
         start = time.perf_counter()
-        try:
-            async with asyncio.TaskGroup() as group:
-                for number in range(self._requests):
-                    due = start + number / self._rate
-                    if (wait := due - time.perf_counter()) > 0:
-                        await asyncio.sleep(wait)
-                    if kills and number == self._requests // 10:
-                        os.kill(_workers(self._gateway)[0], signal.SIGKILL)
-                    await self._clients.acquire()
-                    self._sent += 1
-                    group.create_task(self._send(number, due, self._fate() if is_noisy else "healthy"))
-            self.took = time.perf_counter() - start
-            self.looks.append(await self._look_once())
-        finally:
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            for number in count():
+                await asyncio.wait((until,), timeout=start + number / self._rate - time.perf_counter())
+                if until.done():
+                    break
+                await self._clients.acquire()
+                self.sent += 1
+                group.create_task(self._send(f"{self._name}fault{number}", self._dice.choice(FAULTS)))
+        for task in readers:
+            task.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
 
-    def p99s(self) -> list[float]:
-        """Milliseconds, by window."""
-        size = -(-self._requests // WINDOWS)
-        parts: list[list[float]] = [[] for _ in range(WINDOWS)]
-        for number, seconds in self.seconds:
-            parts[number // size].append(seconds)
-        return [_p99(part) for part in parts]
-
-    def _fate(self) -> str:
-        return self._dice.choice(FAULTS) if self._dice.random() < SHARE else "healthy"
-
-    async def _send(self, number: int, due: float, fate: str) -> None:
-        who = f"{self._name}{number}"
-        is_streamed = fate in ("cut", "stall") or self._dice.random() < 0.3
+    async def _send(self, who: str, fate: str) -> None:
+        is_streamed = fate in ("cut", "stall") or self._dice.random() < STREAMED
         body = body_of(fate, who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
         if fate == "nobody":
             body["model"] = "nobody"
         try:
-            seen = await ask(self._gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
+            seen = await ask(self._port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
         finally:
             self._clients.release()
         if seen.is_whole:
-            self.answered.add(who)
-        if fate == "healthy" and seen.is_whole and seen.status == 200:
-            self.seconds.append((number, time.perf_counter() - due))
-        elif fate == "healthy":
-            self.broken += 1
+            self.answered.append(who)
 
     async def _read_slowly(self, reader_number: int) -> None:
         """Long streams, of which a little is read in each second; then the client goes."""
@@ -149,7 +126,7 @@ class Run:
             head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {PLAIN}\r\n"
             head += f"content-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
             try:
-                reader, writer = await asyncio.open_connection("127.0.0.1", self._gateway.port, limit=4096)
+                reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=4096)
             except OSError:
                 await asyncio.sleep(0.2)
                 continue
@@ -162,6 +139,80 @@ class Run:
                 pass
             finally:
                 writer.close()
+
+
+class Run:
+    """The healthy clients of one run."""
+
+    def __init__(self, gateway: Gateway, requests: int, rate: float, name: str, /) -> None:
+        self.seconds: list[tuple[int, float]] = []
+        """Of each request that was answered: its number and its time."""
+        self.late: list[tuple[int, float]] = []
+        """Of each request: its number, and how late it was sent."""
+        self.answered: set[str] = set()
+        self.broken = 0
+        """Requests without a whole answer."""
+        self.looks: list[Look] = []
+        self.took = 0.0
+        self._gateway, self._requests, self._rate, self._name = gateway, requests, rate, name
+        self._dice = random.Random(7)
+        self._sent = 0
+        self._clients = asyncio.Semaphore(CLIENTS)
+
+    @property
+    def port(self) -> int:
+        """The port of the gateway."""
+        return self._gateway.port
+
+    async def run(self, *, kills: bool = False) -> None:
+        """Send all requests, each when it is due."""
+        looking = asyncio.create_task(self._look())
+        start = time.perf_counter()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._requests):
+                    due = start + number / self._rate
+                    if (wait := due - time.perf_counter()) > 0:
+                        await asyncio.sleep(wait)
+                    if kills and number == self._requests // 10:
+                        os.kill(_workers(self._gateway)[0], signal.SIGKILL)
+                    await self._clients.acquire()
+                    self._sent += 1
+                    group.create_task(self._send(number, due))
+            self.took = time.perf_counter() - start
+            self.looks.append(await self._look_once())
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    def p99s(self, seconds: list[tuple[int, float]], /) -> list[float]:
+        """Milliseconds, by window."""
+        size = -(-self._requests // WINDOWS)
+        parts: list[list[float]] = [[] for _ in range(WINDOWS)]
+        for number, each in seconds:
+            parts[number // size].append(each)
+        return [_p99(part) for part in parts]
+
+    def at_the_gateway(self, durations: dict[str, float], /) -> list[tuple[int, float]]:
+        """Of each request that was answered: its number and its time in the usage log."""
+        ids = ((number, f"{self._name}{number}") for number, _ in self.seconds)
+        return [(number, durations[id]) for number, id in ids if id in durations]
+
+    async def _send(self, number: int, due: float) -> None:
+        who = f"{self._name}{number}"
+        is_streamed = self._dice.random() < STREAMED
+        body = body_of("healthy", who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
+        self.late.append((number, time.perf_counter() - due))
+        try:
+            seen = await ask(self._gateway.port, body, PLAIN, id=who)
+        finally:
+            self._clients.release()
+        if seen.is_whole:
+            self.answered.add(who)
+        if seen.is_whole and seen.status == 200:
+            self.seconds.append((number, time.perf_counter() - due))
+        else:
+            self.broken += 1
 
     async def _look(self) -> None:
         while True:
@@ -207,22 +258,26 @@ def _warm(looks: list[Look], warm: int) -> Look:
     return next((look for look in looks if all(look.answered.get(pid, 0) >= warm for pid in last)), looks[-1])
 
 
-async def _rows(url: str, limit: int) -> Counter[str]:
+async def _rows(url: str, limit: int) -> tuple[Counter[str], dict[str, float]]:
+    """The rows of each request in the usage log, and its time."""
     store = open_store(url)
     try:
-        return Counter(row.id.partition("~")[0] for row in await store.rows(limit))
+        rows = [(row.id.partition("~")[0], row.duration) for row in await store.rows(limit)]
     finally:
         await store.aclose()
+    return Counter(id for id, _ in rows), {id: duration for id, duration in rows if duration is not None}
 
 
 @contextmanager
-def _provider() -> Generator[str]:
-    command = [sys.executable, "-m", "benchmarks.soak", "--provider"]
+def _process(*words: str) -> Generator["subprocess.Popen[str]"]:
+    """This program in another process, which ends when its input does."""
+    command = [sys.executable, "-m", "benchmarks.soak", *words]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        if process.stdout is None:
-            raise RuntimeError("the provider printed no address")
-        yield process.stdout.readline().strip()
-        process.communicate()
+        try:
+            yield process
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
 
 
 def provide() -> None:
@@ -232,47 +287,73 @@ def provide() -> None:
         sys.stdin.read()
 
 
+async def make_noise(port: int, rate: float, name: str) -> None:
+    """The noise, until its input ends; prints which requests were answered."""
+    noise = Noise(port, rate, name)
+    await noise.run(asyncio.ensure_future(asyncio.to_thread(sys.stdin.read)))
+    print(json.dumps({"sent": noise.sent, "answered": noise.answered}))
+
+
+def _run(run: Run, rate: float, name: str, *, kills: bool = False) -> set[str]:
+    """A run with noise; returns which requests were answered."""
+    with _process("--noise", str(run.port), str(rate * SHARE), name, PLAIN) as noise:
+        asyncio.run(run.run(kills=kills))
+        if noise.stdin is None or noise.stdout is None:
+            raise RuntimeError("the noise has no pipes")
+        noise.stdin.close()
+        said = json.loads(noise.stdout.read())
+    print(f"  {name}: {said['sent']} requests with faults", file=sys.stderr, flush=True)
+    return run.answered.union(said["answered"])
+
+
 def main(requests: int, rate: int) -> None:
     """Make the three runs, and print the table."""
     redis = RedisServer()
     redis.start()
     warm = min(WARM, requests // 10)
+    healthy, answered = rate * (1 - SHARE), set[str]()
     try:
-        with _provider() as url, tempfile.TemporaryDirectory() as folder:
+        with _process("--provider") as provider, tempfile.TemporaryDirectory() as folder:
+            if provider.stdout is None:
+                raise RuntimeError("the provider printed no address")
             config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n'
             config += (
                 f'[keys.team]\nhash = "{HASH}"\n[keys.viewer]\nrole = "viewer"\nhash = "{VIEWER_HASH}"\n'
-                + record("openai", url)
+                + record("openai", provider.stdout.readline().strip())
             )
             with Gateway(Path(folder), config, workers=2) as gateway:
-                first = Run(gateway, 2 * warm, rate, "warm-up")
-                asyncio.run(first.run(is_noisy=True))
+                first = Run(gateway, int(2 * warm * (1 - SHARE)), healthy, "warm-up")
+                answered |= _run(first, rate, "warm-up")
                 quiet = Run(gateway, max(1000, requests // 4), rate, "quiet")
-                asyncio.run(quiet.run(is_noisy=False))
-                noisy = Run(gateway, requests, rate, "noisy")
-                asyncio.run(noisy.run(is_noisy=True, kills=True))
-        rows = asyncio.run(_rows(redis.url, 10 * requests))
+                asyncio.run(quiet.run())
+                noisy = Run(gateway, int(requests * (1 - SHARE)), healthy, "noisy")
+                answered |= _run(noisy, rate, "noisy", kills=True) | quiet.answered
+        rows, durations = asyncio.run(_rows(redis.url, 10 * requests))
     finally:
         redis.stop()
-    _print_table(requests, rate, warm, (first, quiet, noisy), rows)
-
-
-def _print_table(requests: int, rate: int, warm: int, runs: tuple[Run, Run, Run], rows: Counter[str]) -> None:
-    _, quiet, noisy = runs
-    before, after = _warm(noisy.looks, warm), noisy.looks[-1]
-    growth = max(size / before.megabytes[pid] - 1 for pid, size in after.megabytes.items())
-    answered = frozenset[str]().union(*(run.answered for run in runs))
-    one, other = quiet.p99s(), noisy.p99s()
     print(f"{requests} requests in {noisy.took:.0f} s ({rate} per second), {SHARE:.0%} with faults,", end=" ")
     print(f"{SLOW_READERS} slow readers, one worker killed")
-    print(f"memory, warm             {_shown(before)}")
-    print(f"memory, end              {_shown(after)}: {growth:+.1%}")
+    _print_memory(noisy, warm)
     print(f"answers without a row    {len(answered - rows.keys())}")
     print(f"requests with two rows   {sum(times > 1 for times in rows.values())}")
     print(f"healthy but not answered {noisy.broken} noisy, {quiet.broken} quiet")
-    print(f"p99 by window, quiet     {_milliseconds(one)}")
-    print(f"p99 by window, noisy     {_milliseconds(other)} (the second has the kill)")
-    print(f"p99, median of windows   {median(other) / median(one):.2f} times")
+    _print_percentiles("p99", quiet.p99s(quiet.seconds), noisy.p99s(noisy.seconds))
+    _print_percentiles("sent late", quiet.p99s(quiet.late), noisy.p99s(noisy.late))
+    inside = [run.p99s(run.at_the_gateway(durations)) for run in (quiet, noisy)]
+    _print_percentiles("at the gateway", *inside)
+
+
+def _print_memory(noisy: Run, warm: int) -> None:
+    before, after = _warm(noisy.looks, warm), noisy.looks[-1]
+    growth = max(size / before.megabytes[pid] - 1 for pid, size in after.megabytes.items())
+    print(f"memory, warm             {_shown(before)}")
+    print(f"memory, end              {_shown(after)}: {growth:+.1%}")
+
+
+def _print_percentiles(name: str, quiet: list[float], noisy: list[float]) -> None:
+    """The p99 of each window of both runs; the second of the noisy run has the kill."""
+    print(f"{name}, quiet".ljust(24), _milliseconds(quiet))
+    print(f"{name}, noisy".ljust(24), f"{_milliseconds(noisy)}: {median(noisy) / median(quiet):.2f} times")
 
 
 def _milliseconds(windows: list[float]) -> str:
@@ -283,6 +364,9 @@ def _milliseconds(windows: list[float]) -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--provider"]:
         provide()
+    elif sys.argv[1:2] == ["--noise"]:
+        PLAIN = sys.argv[5]
+        asyncio.run(make_noise(int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]))
     else:
         numbers = [int(each) for each in sys.argv[1:]]
         main(numbers[0] if numbers else 10_000, numbers[1] if len(numbers) > 1 else RATE)

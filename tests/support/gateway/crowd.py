@@ -14,6 +14,8 @@ from tests.support.gateway.live import PATIENCE
 INPUT = 8
 WORD = "abc"
 """A token, by our own guess, too."""
+AT_ONCE = 100
+"""Words of a stream that are written together. To write all of a long one would take 8 ms, in which nobody is answered."""
 
 
 class Counting:
@@ -99,9 +101,11 @@ class Counting:
             if not body.get("stream"):
                 writer.write(_whole(200, _answer(WORD * words, words)))
             else:
-                writer.write(HEAD + _piece(_delta(WORD)) * words)
-                if fate in ("cut", "stall"):
+                writer.write(HEAD)
+                for start in range(0, words, AT_ONCE):
+                    writer.write(_piece(_delta(WORD)) * min(AT_ONCE, words - start))
                     await writer.drain()
+                if fate in ("cut", "stall"):
                     if fate == "stall":
                         await reader.read(1)
                     raise EOFError(fate)
