@@ -9,8 +9,8 @@ from dragoman.engine import deployment_limits
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Claim, Open, Read, Send
 from dragoman.engine.failover import ChainOptions
-from dragoman.engine.load import SLOT_CHECK, LimitState, Loads
 from dragoman.engine.pass_through import pass_through
+from dragoman.engine.target_load import SLOT_CHECK, LimitState, Loads
 from dragoman.errors import ConnectFailed, RateLimited
 from dragoman.http import HttpRequest
 from dragoman.targets.pools import DeploymentLimits

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from dragoman.engine.effects import Send, Sleep
 from dragoman.engine.failover import ChainOptions, run
 from dragoman.engine.health import Health
-from dragoman.engine.load import Loads
 from dragoman.engine.routing import affinity_prefix, by_affinity, order_targets
+from dragoman.engine.target_load import Loads
 from dragoman.errors import Blocked, ContextTooLong, DragomanError, RateLimited, SetupError
 from dragoman.targets.pools import DeploymentLimits, DeploymentPool, Order
 from dragoman.targets.target import Target

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dragoman.engine import endpoints
 from dragoman.engine.effects import Effect, Emit, Now, Open, Plan, Read, Send
 from dragoman.engine.failover import ChainOptions
-from dragoman.engine.load import SLOT_CHECK, Loads, Slot, look_later
+from dragoman.engine.target_load import SLOT_CHECK, Loads, Slot, look_later
 from dragoman.errors import DragomanError, RateLimited
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.estimates import total_tokens

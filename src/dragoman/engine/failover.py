@@ -19,10 +19,10 @@ from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
-from dragoman.engine.load import LimitState, Loads, look_later
 from dragoman.engine.plain_call import SERVED, is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.several_answers import several_answers
+from dragoman.engine.target_load import LimitState, Loads, look_later
 from dragoman.engine.uploads import attempt_with_files
 from dragoman.errors import AuthFailed, DragomanError, Interrupted, RateLimited, SetupError, TimedOut, Unsupported
 from dragoman.events import Restarted

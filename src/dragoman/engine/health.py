@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.engine.load import Loads
+from dragoman.engine.target_load import Loads
 from dragoman.targets.health_policy import HealthPolicy
 
 State: TypeAlias = Literal["healthy", "cooldown", "trial"]

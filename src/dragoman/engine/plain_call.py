@@ -16,8 +16,8 @@ from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
 from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit
 from dragoman.engine.health import Health
-from dragoman.engine.load import Loads
 from dragoman.engine.prompt_caches import has_points
+from dragoman.engine.target_load import Loads
 from dragoman.errors import DragomanError, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of

@@ -11,7 +11,7 @@ from math import inf, log
 from typing import TYPE_CHECKING
 
 from dragoman.engine.effects import Plan, Random
-from dragoman.engine.load import Loads
+from dragoman.engine.target_load import Loads
 from dragoman.errors import (
     Blocked,
     ContextTooLong,

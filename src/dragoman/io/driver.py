@@ -40,7 +40,7 @@ from dragoman.engine.effects import (
     StartPlans,
 )
 from dragoman.engine.failover import CooldownStarted
-from dragoman.engine.load import SharedLimits
+from dragoman.engine.target_load import SharedLimits
 from dragoman.errors import DragomanError, SetupError
 from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs

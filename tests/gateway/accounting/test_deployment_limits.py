@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from dragoman.engine.load import SLOT_CHECK, LimitState, SharedSlot
+from dragoman.engine.target_load import SLOT_CHECK, LimitState, SharedSlot
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.deployment_limits import StoredDeploymentLimits
 from dragoman.gateway.accounting.quotas import Quotas, WhenDown

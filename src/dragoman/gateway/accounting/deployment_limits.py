@@ -6,7 +6,7 @@ given back in the background, so that the answer does not wait for it. Deploymen
 
 from secrets import token_hex
 
-from dragoman.engine.load import SLOT_CHECK, LimitState, SharedSlot
+from dragoman.engine.target_load import SLOT_CHECK, LimitState, SharedSlot
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.quotas import MINUTE, SLOT_TTL, Limit, OverLimit, QuotaReservation, Quotas
 from dragoman.gateway.store.base import ConcurrencySlot, CounterLevel, WindowCounter

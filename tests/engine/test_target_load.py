@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.engine.effects import Claim
-from dragoman.engine.load import LATENCY_TTL, MAX_TARGETS, LimitState, Loads, Slot, Window
+from dragoman.engine.target_load import LATENCY_TTL, MAX_TARGETS, LimitState, Loads, Slot, Window
 from dragoman.http import Head
 from dragoman.targets.pools import DeploymentLimits
 from dragoman.targets.target import Target
