@@ -121,8 +121,12 @@ BREACHES: list[tuple[Check, str, str]] = [
         "io/driver.py",
         "try: f()\nexcept KeyError:\n    if x:\n        pass\n    else:\n        g()",
     ),
-    (architecture.changed_errors, "engine/typed.py", "try: f()\nexcept KeyError as error: error.usage = 1"),
-    (architecture.changed_errors, "engine/typed.py", "try: f()\nexcept KeyError as error: a, error.usage = 1, 2"),
+    (architecture.changed_errors, "engine/typed_output.py", "try: f()\nexcept KeyError as error: error.usage = 1"),
+    (
+        architecture.changed_errors,
+        "engine/typed_output.py",
+        "try: f()\nexcept KeyError as error: a, error.usage = 1, 2",
+    ),
 ]
 
 INNOCENTS: list[tuple[Check, str, str]] = [
@@ -162,7 +166,11 @@ INNOCENTS: list[tuple[Check, str, str]] = [
     ),
     (architecture.silent_excepts, "engine/attempt.py", "try: f()\nexcept KeyError: g()\nclass A: pass"),
     (architecture.changed_errors, "errors.py", "try: f()\nexcept KeyError as error: error.usage = 1"),
-    (architecture.changed_errors, "engine/typed.py", "try: f()\nexcept KeyError as error: self.usage = error.usage"),
+    (
+        architecture.changed_errors,
+        "engine/typed_output.py",
+        "try: f()\nexcept KeyError as error: self.usage = error.usage",
+    ),
 ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import OutputError, OutputType, Restarted
-from dragoman.engine.typed import Partials
+from dragoman.engine.typed_output import Partials
 from dragoman.events import PartDelta, PartEnded, PartStarted, Ping, StreamEvent
 from dragoman.schema.partial_json import PartialJson
 from dragoman.schema.unstrict import NO_VALUE

@@ -42,7 +42,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "Calls": ("dragoman.api", "dragoman.models", "dragoman.registry", "dragoman.engine.explanation"),
     "Messages, requests and responses": ("dragoman.types.", "dragoman.wires.dicts", "builtins", "types", "typing"),
     "Streams and events": ("dragoman.streaming", "dragoman.events"),
-    "Structured output": ("dragoman.schema", "dragoman.engine.typed"),
+    "Structured output": ("dragoman.schema", "dragoman.engine.typed_output"),
     "Tools": ("dragoman.tools",),
     "Agents": ("dragoman.agents",),
     "Chains, health and providers": ("dragoman.engine", "dragoman.targets"),

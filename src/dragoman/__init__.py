@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from dragoman.engine.failover import ChainOptions, CooldownStarted
     from dragoman.engine.health import Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
-    from dragoman.engine.typed import Parsed
+    from dragoman.engine.typed_output import Parsed
     from dragoman.events import (
         Assembler,
         CallDelta,
@@ -395,7 +395,7 @@ _LAZY = {
     "targets.target": "Capabilities Quirks Target",
     "tools.toolbox": "Toolbox",
     "tools.decorator": "Context tool",
-    "engine.typed": "Parsed",
+    "engine.typed_output": "Parsed",
 }
 """Modules that are imported at first use, so that `import dragoman` stays fast, and their names."""
 _MODULE_OF = {name: module for module, names in _LAZY.items() for name in names.split()}

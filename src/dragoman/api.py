@@ -13,7 +13,7 @@ from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.explanation import Explanation
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
-from dragoman.engine.typed import Parsed
+from dragoman.engine.typed_output import Parsed
 from dragoman.errors import SetupError
 from dragoman.io.driver import short_traceback
 from dragoman.io.hooks import Hooks

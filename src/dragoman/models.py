@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman.engine import deployment_limits, endpoints, failover, probe, typed
+from dragoman.engine import deployment_limits, endpoints, failover, probe
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.effects import Plan
@@ -21,7 +21,7 @@ from dragoman.engine.explanation import Explanation, explain_target
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.prompt_caches import delete_prompts
-from dragoman.engine.typed import Parsed
+from dragoman.engine.typed_output import Parsed
 from dragoman.errors import DragomanError, InvalidRequest, RequestError, SetupError
 from dragoman.http import redact_url
 from dragoman.io.driver import Driver, short_traceback

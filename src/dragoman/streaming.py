@@ -10,7 +10,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.engine.typed import Parsed, Partials
+from dragoman.engine.typed_output import Parsed, Partials
 from dragoman.errors import InvalidRequest
 from dragoman.events import CallDelta, PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
 from dragoman.io.driver import short_traceback

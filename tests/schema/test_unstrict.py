@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.engine.typed import Partials
+from dragoman.engine.typed_output import Partials
 from dragoman.errors import OutputError
 from dragoman.events import PartDelta
 from dragoman.schema.output_type import OutputType

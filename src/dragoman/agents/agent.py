@@ -16,7 +16,7 @@ from dragoman.engine.call_context import Timeouts
 from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
-from dragoman.engine.typed import with_output_schema
+from dragoman.engine.typed_output import with_output_schema
 from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import notify, short_traceback

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dragoman.agents.budget import Budget, BudgetTracker
 from dragoman.agents.events import Result, Step, StepFinished, StepStarted
 from dragoman.engine.effects import Emit, Job, JobResult, Now, Plan, perform
-from dragoman.engine.typed import parse_output, repair_prompt, with_finish_reason
+from dragoman.engine.typed_output import parse_output, repair_prompt, with_finish_reason
 from dragoman.errors import (
     DragomanError,
     EmptyResponse,

@@ -28,7 +28,6 @@ from dragoman import (
     load,
     wires,
 )
-from dragoman.engine import typed
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.events import PartDelta
