@@ -40,8 +40,8 @@ from dragoman.types import (
     user,
 )
 from dragoman.types.checks import check_whole_number, shown
+from dragoman.types.fast_constructors import new_text
 from dragoman.types.parameters import NamedParameters, named_methods
-from dragoman.types.quick import new_text
 from tests.support.images import picture
 
 B64 = base64.b64encode(b"hi").decode()

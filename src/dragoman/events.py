@@ -33,9 +33,9 @@ from dragoman.types import (
 )
 from dragoman.types.arguments import parse_arguments, raw_arguments
 from dragoman.types.checks import wrong_value
+from dragoman.types.fast_constructors import new_call, new_message, new_text
 from dragoman.types.parts import PartKind as PartKind  # noqa: PLC0414 - for its users
 from dragoman.types.parts import kind_of as kind_of  # noqa: PLC0414 - for its users
-from dragoman.types.quick import new_call, new_message, new_text
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="started"):

@@ -61,10 +61,10 @@ from dragoman.types.checks import (
     wrong_value,
 )
 from dragoman.types.embedding import EmbeddingOptions, EmbeddingPurpose, Truncation
+from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.types.parameters import missing_is_none, named_methods
-from dragoman.types.quick import new_message, new_text
 from dragoman.types.requests import with_messages
 from dragoman.wires.dicts import (
     SdkValue,

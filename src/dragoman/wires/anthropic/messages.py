@@ -25,7 +25,7 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
-from dragoman.types.quick import new_message
+from dragoman.types.fast_constructors import new_message
 from dragoman.wires.anthropic.client_tools import COVERED
 from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.anthropic.schema import NAME, AnthropicMessage, AnthropicRequest

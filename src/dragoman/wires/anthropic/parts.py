@@ -23,7 +23,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
-from dragoman.types.quick import new_call, new_result, new_text
+from dragoman.types.fast_constructors import new_call, new_result, new_text
 from dragoman.wires.anthropic.citations import are_of_gateway, read_citations
 from dragoman.wires.anthropic.client_tools import (
     COVERED,

@@ -14,7 +14,7 @@ from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
 from dragoman.types import Finish, JsonObject, Message, Request, Response, Text
 from dragoman.types.base import unchecked
-from dragoman.types.quick import new_message, new_text
+from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.anthropic.schema import (
     COUNTS,
     DEFAULT_MAX_TOKENS,

@@ -23,7 +23,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.types.quick import new_message, new_text
+from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
 from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
 from dragoman.wires.common.extra import make_extra, wire_extra

@@ -24,7 +24,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
-from dragoman.types.quick import new_call, new_result, new_text
+from dragoman.types.fast_constructors import new_call, new_result, new_text
 from dragoman.wires.bedrock.hosted_tools import decode_hosted_block, decode_hosted_tool, read_citations
 from dragoman.wires.bedrock.schema import (
     CALL_ID,

@@ -42,8 +42,8 @@ from dragoman.types import (
 )
 from dragoman.types.base import unchecked
 from dragoman.types.caching import CACHE
+from dragoman.types.fast_constructors import new_message
 from dragoman.types.files import FILE
-from dragoman.types.quick import new_message
 from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import covers_citations, with_numbered_sources
 from dragoman.wires.common.extra import BESIDE, CHANGED, VERBATIM, wire_extra

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from dragoman.types import JsonObject, TokenLogprob, is_list, is_object
-from dragoman.types.quick import new_logprob
+from dragoman.types.fast_constructors import new_logprob
 from dragoman.wires.common.json import whole_number
 
 

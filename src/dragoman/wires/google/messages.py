@@ -23,7 +23,7 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.types.base import unchecked
-from dragoman.types.quick import new_message, new_text
+from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, fill_turns, merge_answers, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector

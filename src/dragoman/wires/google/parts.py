@@ -23,7 +23,7 @@ from dragoman.types import (
 )
 from dragoman.types.arguments import parse_arguments
 from dragoman.types.data_urls import decode_base64, encode_base64
-from dragoman.types.quick import new_call, new_result, new_text
+from dragoman.types.fast_constructors import new_call, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none

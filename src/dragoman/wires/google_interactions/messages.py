@@ -20,7 +20,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.types.quick import new_message, new_text
+from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, repair
 from dragoman.wires.common.notices import NoticeCollector

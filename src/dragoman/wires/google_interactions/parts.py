@@ -29,7 +29,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.data_urls import decode_base64, encode_base64
-from dragoman.types.quick import new_result, new_text
+from dragoman.types.fast_constructors import new_result, new_text
 from dragoman.wires.common.citations import read_annotations, write_annotation
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send

@@ -14,7 +14,7 @@ from dragoman.types import (
     Text,
     is_object,
 )
-from dragoman.types.quick import new_call, new_message, new_result, new_text
+from dragoman.types.fast_constructors import new_call, new_message, new_result, new_text
 from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import (
     CALL_FIELDS,

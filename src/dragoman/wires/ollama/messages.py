@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.types import Image, JsonObject, Message, Part, Request, Role, Text, Thinking, ToolCall, ToolResult
-from dragoman.types.quick import new_message, new_result, new_text
+from dragoman.types.fast_constructors import new_message, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import repair, result_media, split_error
 from dragoman.wires.common.json_prompt import json_instruction, split_json_instruction

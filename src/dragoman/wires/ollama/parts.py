@@ -11,7 +11,7 @@ from dragoman.schema.adapt import adapt
 from dragoman.types import Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, ToolResult, is_object
 from dragoman.types.arguments import parse_arguments, raw_arguments
 from dragoman.types.data_urls import decode_base64, encode_base64
-from dragoman.types.quick import new_call
+from dragoman.types.fast_constructors import new_call
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, error_text
 from dragoman.wires.common.json import encode_json, without_none

@@ -22,7 +22,7 @@ from dragoman.types import (
     is_object,
     user,
 )
-from dragoman.types.quick import new_text
+from dragoman.types.fast_constructors import new_text
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import (
     ERROR_PREFIX,

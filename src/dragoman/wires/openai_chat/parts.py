@@ -28,7 +28,7 @@ from dragoman.types import (
 from dragoman.types.arguments import arguments_text, parse_history_arguments
 from dragoman.types.base import unchecked
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
-from dragoman.types.quick import new_call, new_text
+from dragoman.types.fast_constructors import new_call, new_text
 from dragoman.wires.common.citations import (
     first_text,
     read_annotations,

@@ -12,7 +12,7 @@ from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, Response, Text
 from dragoman.types.base import unchecked
-from dragoman.types.quick import new_message, new_text
+from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.common.classify import model_mistake
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
 from dragoman.wires.common.options import tier_word

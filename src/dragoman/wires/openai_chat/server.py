@@ -38,7 +38,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.base import unchecked
-from dragoman.types.quick import new_message, new_result, new_text
+from dragoman.types.fast_constructors import new_message, new_result, new_text
 from dragoman.types.requests import MAX_CHOICES, MOST
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers

@@ -21,7 +21,7 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
 )
-from dragoman.types.quick import new_message
+from dragoman.types.fast_constructors import new_message
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import ERROR_PREFIX, History, cannot_send, check_urls, error_text, fit_id, repair
 from dragoman.wires.common.json_prompt import json_instruction

@@ -25,7 +25,7 @@ from dragoman.types import (
 )
 from dragoman.types.arguments import parse_history_arguments
 from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
-from dragoman.types.quick import new_call, new_text
+from dragoman.types.fast_constructors import new_call, new_text
 from dragoman.wires.common.citations import read_annotations, write_annotation
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send

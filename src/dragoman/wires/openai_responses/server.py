@@ -30,8 +30,8 @@ from dragoman.types import (
     Verbosity,
     is_object,
 )
+from dragoman.types.fast_constructors import new_message, new_result, new_text
 from dragoman.types.json_size import count_values
-from dragoman.types.quick import new_message, new_result, new_text
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
