@@ -430,13 +430,13 @@ class Model:
         from dragoman.io.batch.library import check_options as check_batch_options
         from dragoman.io.batch.library import run_batch
         from dragoman.io.batch.provider import BatchOptions
-        from dragoman.io.batch.worker import BatchSettings, BatchWorker
+        from dragoman.io.batch.row_sender import BatchSettings, RowSender
 
         check_batch_options(journal, poll, fallback, concurrency)
         options = BatchOptions(concurrency=concurrency, poll=poll, fallback=fallback)
         settings = BatchSettings(spec=self.spec, fallback=self.spec, options=self._defaults[0], concurrency=concurrency)
         with short_traceback:
-            return await run_batch(BatchWorker(settings, registry=self._registry), rows, journal, options)
+            return await run_batch(RowSender(settings, registry=self._registry), rows, journal, options)
 
     def list_models(self) -> tuple[ModelInfo, ...]:
         """The models that the first target's provider lists."""

@@ -12,7 +12,7 @@ from dragoman.errors import SetupError
 from dragoman.io.batch import provider as provider_module
 from dragoman.io.batch.jobs import JobJournal, JobRecord
 from dragoman.io.batch.provider import BatchOptions, ProviderBatch
-from dragoman.io.batch.worker import BatchSettings, BatchWorker, RowOutcome
+from dragoman.io.batch.row_sender import BatchSettings, RowOutcome, RowSender
 from dragoman.wires.common import s3_batches
 from tests.support.batch_provider import BatchProvider, batch_provider
 
@@ -62,7 +62,7 @@ class Run:
         tables = {"providers": {"box": {"like": kind, "base_url": url, **access}}}
         settings = BatchSettings(spec="box/m", fallback="box/m", tables=tables, env=AWS, retries=1)
         self.journal = JobJournal(output)
-        worker = BatchWorker(settings)
+        worker = RowSender(settings)
         made = BatchOptions(poll=0.01, note=self.notes.append, status=self.see, **options)
         self.batch = ProviderBatch(worker, self.journal, self.emit, made)
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.io.batch.worker import BatchSettings, BatchWorker, RowOutcome
+from dragoman.io.batch.row_sender import BatchSettings, RowOutcome, RowSender
 from dragoman.targets.providers import PROVIDERS
 
 MAX_RESTARTS = 3
@@ -32,7 +32,7 @@ def open_cluster(
     ray.init(address=address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     machines = len([node for node in ray.nodes() if node["Alive"]])
     settings = replace(settings, env=worker_env(os.environ))
-    actor: Any = ray.remote(BatchWorker)
+    actor: Any = ray.remote(RowSender)
     options = {
         "max_concurrency": settings.concurrency,
         "max_restarts": MAX_RESTARTS,

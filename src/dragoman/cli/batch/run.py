@@ -16,8 +16,8 @@ from dragoman.cli.batch.progress import Progress
 from dragoman.cli.terminal import plural
 from dragoman.errors import SetupError
 from dragoman.io.batch.journal import Journal, StdoutOutput, digest
+from dragoman.io.batch.row_sender import RowOutcome
 from dragoman.io.batch.rows import read_mark, read_row
-from dragoman.io.batch.worker import RowOutcome
 
 SendRow: TypeAlias = Callable[[bytes], Awaitable[RowOutcome]]
 Output: TypeAlias = Journal | StdoutOutput

@@ -39,7 +39,7 @@ from dragoman.errors import SetupError
 from dragoman.io.batch.jobs import JobJournal
 from dragoman.io.batch.journal import Journal, StdoutOutput
 from dragoman.io.batch.provider import BatchOptions, ProviderBatch
-from dragoman.io.batch.worker import BatchSettings, BatchWorker
+from dragoman.io.batch.row_sender import BatchSettings, RowSender
 from dragoman.registry import Registry
 
 STDOUT = "-"
@@ -183,7 +183,7 @@ async def _run_provider_batch(
         status=progress.set_status,
     )
     emit = partial(record_outcome, output=output, summary=summary, progress=progress)
-    batch = ProviderBatch(BatchWorker(settings), journal, emit, options)
+    batch = ProviderBatch(RowSender(settings), journal, emit, options)
     run = batch.cancel if arguments.cancel else batch.run
     await run(lambda: remaining_rows(source, output))
 
@@ -191,7 +191,7 @@ async def _run_provider_batch(
 def _open_workers(arguments: Namespace, settings: BatchSettings) -> tuple[SendRow, Callable[[], None]]:
     """A function that sends one row, and one that closes what it uses."""
     if arguments.ray is None:
-        return BatchWorker(settings).send, lambda: None
+        return RowSender(settings).send, lambda: None
     from dragoman.cli.batch.ray import open_cluster
 
     return open_cluster(arguments.ray, settings)

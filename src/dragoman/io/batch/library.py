@@ -12,8 +12,8 @@ from dragoman.errors import InvalidRequest
 from dragoman.io.batch.jobs import JobJournal
 from dragoman.io.batch.journal import Journal, digest
 from dragoman.io.batch.provider import BatchOptions, ProviderBatch
+from dragoman.io.batch.row_sender import RowOutcome, RowSender
 from dragoman.io.batch.rows import read_mark
-from dragoman.io.batch.worker import BatchWorker, RowOutcome
 from dragoman.types import JsonObject
 from dragoman.types.checks import as_items, as_text, check_flag, check_whole_number, is_mapping, wrong_value
 
@@ -34,7 +34,7 @@ def check_options(journal: object, poll: object, fallback: object, concurrency: 
 
 
 async def run_batch(
-    worker: BatchWorker, rows: BatchInput, journal: str | Path | None, options: BatchOptions, /
+    worker: RowSender, rows: BatchInput, journal: str | Path | None, options: BatchOptions, /
 ) -> list[JsonObject]:
     """The output rows, in the order of the input rows."""
     lines = dict(_lines(rows))

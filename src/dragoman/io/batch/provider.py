@@ -18,8 +18,8 @@ from dragoman.engine.provider_batches import batches_of
 from dragoman.errors import DragomanError, ProviderError, SetupError
 from dragoman.http import HttpResponse
 from dragoman.io.batch.jobs import JobJournal, JobRecord
+from dragoman.io.batch.row_sender import EncodedLine, RowOutcome, RowSender
 from dragoman.io.batch.rows import Id, read_mark
-from dragoman.io.batch.worker import BatchWorker, EncodedLine, RowOutcome
 from dragoman.targets.target import Target
 from dragoman.wires.common.batches import EncodedRow, ProviderJob
 
@@ -63,7 +63,7 @@ class ProviderBatch:
     """One run over the rows of a batch."""
 
     def __init__(
-        self, worker: BatchWorker, journal: JobJournal, emit: Callable[[RowOutcome], None], options: BatchOptions, /
+        self, worker: RowSender, journal: JobJournal, emit: Callable[[RowOutcome], None], options: BatchOptions, /
     ) -> None:
         """`emit` gets the outcome of each row."""
         self._worker = worker

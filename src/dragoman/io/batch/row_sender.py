@@ -102,10 +102,10 @@ class _Replay:
         """Do nothing: there is no connection."""
 
 
-class BatchWorker:
+class RowSender:
     """Sends rows, many at a time.
 
-    >>> worker = BatchWorker(BatchSettings(spec=None, fallback="demo/any"))
+    >>> worker = RowSender(BatchSettings(spec=None, fallback="demo/any"))
     >>> asyncio.run(worker.send(b'{"id": 1, "prompt": "Is it so?"}')).line[:24]
     b'{"id":1,"text":"You said'
     """
