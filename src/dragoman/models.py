@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman.engine import deployment_limits, endpoints, failover, probe
+from dragoman.engine import deployment_limits, endpoints, failover, probe, typed_output
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.call_options import CallOptions, check_options
 from dragoman.engine.effects import Plan
@@ -333,7 +333,7 @@ class Model:
         request, chain_options = self.request(prompt, stream=stream, **options)
         targets = self._targets(chain_options)
         if output is not None:
-            request = typed.with_output_schema(request, _parser("output", output), targets)
+            request = typed_output.with_output_schema(request, _parser("output", output), targets)
         return [explain_target(request, target, chain_options) for target in targets]
 
     @missing_is_none
@@ -553,7 +553,7 @@ class Model:
             return self.plan(request, chain_options)
         parser = _parser("output", output)
         health, targets = self._registry.health, self._targets(chain_options)
-        plan = typed.run(request, parser, targets, health, chain_options, max_repairs=max_repairs)
+        plan = typed_output.run(request, parser, targets, health, chain_options, max_repairs=max_repairs)
         return self._with_hooks(plan, request, targets)
 
     def _extract(
@@ -562,7 +562,7 @@ class Model:
         refuse_stream(options)
         request, chain_options = self.request(prompt, stream=stream, **options)
         health, targets = self._registry.health, self._targets(chain_options)
-        plan = typed.extract(request, parser, targets, health, chain_options, max_repairs=max_repairs)
+        plan = typed_output.extract(request, parser, targets, health, chain_options, max_repairs=max_repairs)
         return self._with_hooks(plan, request, targets)
 
     def _plan(self, prompt: Prompt, options: CallOptions, *, stream: bool = False) -> Plan[Response]:

@@ -28,6 +28,7 @@ from dragoman import (
     load,
     wires,
 )
+from dragoman.engine import typed_output
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.events import PartDelta
@@ -260,7 +261,7 @@ def test_the_validators_own_error_is_the_cause() -> None:
 
 def test_repairs_share_the_deadline_of_the_call() -> None:
     world = World(Status(200, last_line("no")), Status(200, last_line("7")))
-    plan = typed.run(Request(), OutputType[int](int), [target("aa/m")], Health(), ChainOptions(), max_repairs=1)
+    plan = typed_output.run(Request(), OutputType[int](int), [target("aa/m")], Health(), ChainOptions(), max_repairs=1)
     world.now, world.perform = 100.0, slow(world)  # type: ignore[method-assign]  # each effect takes a second
     assert world.run(plan).parsed == 7
     first, second = (effect.timeout for effect in world.requests)
@@ -280,7 +281,7 @@ def slow(world: World) -> Any:
 def test_no_deadline_is_none_for_repairs_too() -> None:
     world = World(Status(200, last_line("no")), Status(200, last_line("7")))
     options = ChainOptions(timeouts=Timeouts(total=None))
-    plan = typed.run(Request(), OutputType[int](int), [target("aa/m")], Health(), options, max_repairs=1)
+    plan = typed_output.run(Request(), OutputType[int](int), [target("aa/m")], Health(), options, max_repairs=1)
     assert world.run(plan).parsed == 7
     assert [effect.timeout for effect in world.requests] == [None, None]
 
@@ -395,7 +396,7 @@ def test_what_is_not_told_is_unset() -> None:
 
 
 def test_partial_values_begin_after_the_thinking() -> None:
-    partials = typed.Partials(OutputType(list[str]))
+    partials = typed_output.Partials(OutputType(list[str]))
     pieces = ["<thi", 'nk>{"value": ["x"]}', "</think>", '\n{"value": ["a', '<think>b"', "]}"]
     values = [partials.feed(PartDelta(index=0, text=text)) for text in pieces]
     assert [value for value in values if value is not NO_VALUE] == [["a"], ["a<think>b"]]

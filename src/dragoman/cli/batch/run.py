@@ -107,7 +107,7 @@ async def send_all(
     concurrency: int,
     rate: float | None,
 ) -> None:
-    """Send every row and write its result; SetupError if a worker decides to stop the batch."""
+    """Send every row and write its result; SetupError if a sender decides to stop the batch."""
     pacer = _Pacer(rate)
 
     async def work() -> None:

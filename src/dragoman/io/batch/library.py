@@ -34,7 +34,7 @@ def check_options(journal: object, poll: object, fallback: object, concurrency: 
 
 
 async def run_batch(
-    worker: RowSender, rows: BatchInput, journal: str | Path | None, options: BatchOptions, /
+    sender: RowSender, rows: BatchInput, journal: str | Path | None, options: BatchOptions, /
 ) -> list[JsonObject]:
     """The output rows, in the order of the input rows."""
     lines = dict(_lines(rows))
@@ -52,7 +52,7 @@ async def run_batch(
         def remaining() -> Iterator[bytes]:
             return (line for mark, line in lines.items() if mark not in found)
 
-        await ProviderBatch(worker, JobJournal(path), emit, options).run(remaining)
+        await ProviderBatch(sender, JobJournal(path), emit, options).run(remaining)
     return [msgspec.json.decode(found[mark]) for mark in lines]
 
 

@@ -63,10 +63,10 @@ class ProviderBatch:
     """One run over the rows of a batch."""
 
     def __init__(
-        self, worker: RowSender, journal: JobJournal, emit: Callable[[RowOutcome], None], options: BatchOptions, /
+        self, sender: RowSender, journal: JobJournal, emit: Callable[[RowOutcome], None], options: BatchOptions, /
     ) -> None:
         """`emit` gets the outcome of each row."""
-        self._worker = worker
+        self._sender = sender
         self._journal = journal
         self._emit = emit
         self._options = options
@@ -104,7 +104,7 @@ class ProviderBatch:
     async def _cancel(self, job: _Job) -> None:
         """Cancel a job. Providers refuse that for a job that has ended, or that they have forgotten."""
         try:
-            await self._worker.run(provider_batches.cancel(job.record.id or "", job.target, self._worker.options))
+            await self._sender.run(provider_batches.cancel(job.record.id or "", job.target, self._sender.options))
         except ProviderError as error:
             try:
                 state = await self._fetch(job)
@@ -137,7 +137,7 @@ class ProviderBatch:
         sizes: dict[str, int] = {}
         has_noted = False
         for line in rows:
-            row = self._worker.encode(line)
+            row = self._sender.encode(line)
             if row is None:
                 if not has_noted:
                     has_noted = True
@@ -171,8 +171,8 @@ class ProviderBatch:
         """Create a job. If it is not known whether it was created, look for it before another try."""
         for number in range(CREATE_TRIES):
             try:
-                plan = provider_batches.submit(rows, job.record.token, job.target, self._worker.options)
-                return (await self._worker.run(plan)).id
+                plan = provider_batches.submit(rows, job.record.token, job.target, self._sender.options)
+                return (await self._sender.run(plan)).id
             except DragomanError as error:
                 if not error.retry or number == CREATE_TRIES - 1:
                     raise
@@ -182,11 +182,11 @@ class ProviderBatch:
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     async def _find(self, job: _Job) -> str | None:
-        record, options = job.record, self._worker.options
+        record, options = job.record, self._sender.options
         plan = provider_batches.find(
             record.token, len(record.rows), record.started, self._journal.known_ids(), job.target, options
         )
-        found = await self._worker.run(plan)
+        found = await self._sender.run(plan)
         return None if found is None else found.id
 
     # Waiting ---------------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class ProviderBatch:
         """A job of the journal, with those of its rows that have no result yet."""
         ids = {_custom_id(record.token, index): id for index, id in enumerate(record.rows)}
         lines = {custom_id: in_flight[id] for custom_id, id in ids.items() if id in in_flight}
-        job = self._jobs[record.token] = _Job(record, self._worker.target(record.target), lines)
+        job = self._jobs[record.token] = _Job(record, self._sender.target(record.target), lines)
         return job
 
     async def _finish(self, group: asyncio.TaskGroup, job: _Job, rows: list[EncodedRow] | None = None) -> None:
@@ -212,7 +212,7 @@ class ProviderBatch:
         if not self._options.fallback:
             for custom_id, line in job.lines.items():
                 reason = job.reasons.get(custom_id, why)
-                self._emit(self._worker.unanswered(line, f"{job.target.name}: not answered by the batch: {reason}"))
+                self._emit(self._sender.unanswered(line, f"{job.target.name}: not answered by the batch: {reason}"))
             job.lines.clear()
         tasks = [await self._send_later(group, line) for line in job.lines.values()]
         if tasks:
@@ -244,7 +244,7 @@ class ProviderBatch:
         return ended.problem or "rows failed or expired"
 
     async def _fetch(self, job: _Job) -> ProviderJob:
-        return await self._worker.run(provider_batches.fetch(job.record.id or "", job.target, self._worker.options))
+        return await self._sender.run(provider_batches.fetch(job.record.id or "", job.target, self._sender.options))
 
     async def _wait(self, job: _Job) -> ProviderJob:
         pause = self._options.poll or FIRST_POLL
@@ -260,7 +260,7 @@ class ProviderBatch:
 
     async def _read(self, job: _Job, ended: ProviderJob) -> None:
         """Write the results of the rows that were answered, and take these rows from the job."""
-        for result in await self._worker.run(provider_batches.results(ended, job.target, self._worker.options)):
+        for result in await self._sender.run(provider_batches.results(ended, job.target, self._sender.options)):
             line = job.lines.get(result.custom_id)
             if line is None or not result.body:
                 continue
@@ -270,7 +270,7 @@ class ProviderBatch:
                     wires.get(job.target.wire).client.decode_error(answer, answer.body).message
                 )
                 continue
-            outcome = await self._worker.answer(line, job.target, answer)
+            outcome = await self._sender.answer(line, job.target, answer)
             if outcome is not None:
                 self._emit(outcome)
                 del job.lines[result.custom_id]
@@ -283,7 +283,7 @@ class ProviderBatch:
 
     async def _send(self, line: bytes) -> None:
         try:
-            outcome = await self._worker.send(line)
+            outcome = await self._sender.send(line)
         finally:
             self._row_slots.release()
         if outcome.stop is not None:

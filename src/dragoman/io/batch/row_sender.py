@@ -1,6 +1,6 @@
-"""Sends the rows of a batch, and retries them if that may help. One worker runs on each machine.
+"""Sends the rows of a batch, and retries them if that may help. One sender runs on each machine.
 
-The chain itself does not retry here. The worker waits longer than a chain would, up to Retry-After or `MAX_BACKOFF`,
+The chain itself does not retry here. The sender waits longer than a chain would, up to Retry-After or `MAX_BACKOFF`,
 because in a batch a late answer is better than an error row.
 """
 
@@ -42,7 +42,7 @@ MAX_FAILURES = 20
 
 
 class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a worker needs to know; sent to the other machines of a Ray cluster."""
+    """Everything that a sender needs to know; sent to the other machines of a Ray cluster."""
 
     spec: str | None
     """The targets of every row; None to use the model that each row names."""
@@ -105,8 +105,8 @@ class _Replay:
 class RowSender:
     """Sends rows, many at a time.
 
-    >>> worker = RowSender(BatchSettings(spec=None, fallback="demo/any"))
-    >>> asyncio.run(worker.send(b'{"id": 1, "prompt": "Is it so?"}')).line[:24]
+    >>> sender = RowSender(BatchSettings(spec=None, fallback="demo/any"))
+    >>> asyncio.run(sender.send(b'{"id": 1, "prompt": "Is it so?"}')).line[:24]
     b'{"id":1,"text":"You said'
     """
 
