@@ -1,6 +1,7 @@
 """Values are checked when they are made: wrong ones are refused with the parameter and what to give."""
 
 import base64
+import inspect
 import datetime as dt
 from collections import UserDict
 from collections.abc import Callable
@@ -41,7 +42,7 @@ from dragoman.types import (
 )
 from dragoman.types.checks import check_whole_number, shown
 from dragoman.types.fast_constructors import new_text
-from dragoman.types.parameters import NamedParameters, named_methods
+from dragoman.types.parameters import NamedParameters, missing_is_none, named_methods
 from tests.support.images import picture
 
 B64 = base64.b64encode(b"hi").decode()
@@ -60,6 +61,16 @@ def test_a_method_that_is_called_with_an_unknown_name_says_so() -> None:
     assert Tide().at(port="Brest") == "Brest"
     with pytest.raises(InvalidRequest, match=r"Tide\.at has no parameter prt; did you mean port\?"):
         Tide().at(prt="Brest")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+
+
+def test_a_missing_value_is_none_and_the_signature_still_requires_it() -> None:
+    @missing_is_none
+    def tide(port: str, hour: int = 12) -> tuple[str, int]:
+        return port, hour
+
+    assert tide() == (None, 12)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    assert tide("Brest", hour=6) == ("Brest", 6)
+    assert str(inspect.signature(tide)) == "(port: str, hour: int = 12) -> tuple[str, int]"
 
 
 # Tool results ---------------------------------------------------------------------------------------------------------
