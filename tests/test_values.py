@@ -1,8 +1,8 @@
 """Values are checked when they are made: wrong ones are refused with the parameter and what to give."""
 
 import base64
-import inspect
 import datetime as dt
+import inspect
 from collections import UserDict
 from collections.abc import Callable
 from enum import StrEnum
@@ -65,12 +65,12 @@ def test_a_method_that_is_called_with_an_unknown_name_says_so() -> None:
 
 def test_a_missing_value_is_none_and_the_signature_still_requires_it() -> None:
     @missing_is_none
-    def tide(port: str, hour: int = 12) -> tuple[str, int]:
+    def tide(port: str, hour: int = 12) -> tuple[str | None, int]:
         return port, hour
 
     assert tide() == (None, 12)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     assert tide("Brest", hour=6) == ("Brest", 6)
-    assert str(inspect.signature(tide)) == "(port: str, hour: int = 12) -> tuple[str, int]"
+    assert str(inspect.signature(tide)) == "(port: str, hour: int = 12) -> tuple[str | None, int]"
 
 
 # Tool results ---------------------------------------------------------------------------------------------------------
