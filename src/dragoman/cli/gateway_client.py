@@ -21,7 +21,7 @@ from dragoman.types import is_object
 TIMEOUT = 60.0
 START_WAIT = 3.0
 START_CHECK = 0.1
-"""Seconds to wait for a gateway that starts, and between two looks."""
+"""Seconds to wait for a gateway that starts, and between two checks."""
 CONNECT_TIMEOUT = 10.0
 
 

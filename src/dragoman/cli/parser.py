@@ -310,7 +310,7 @@ def _batch(parser: ArgumentParser) -> None:
         "--provider-batch", action="store_true", help="send the rows as batches of their provider, at half the price"
     )
     parser.add_argument(
-        "--poll", type=_seconds, metavar="S", help="seconds between two looks at a provider's batch (default: 2 to 60)"
+        "--poll", type=_seconds, metavar="S", help="seconds between two checks of a provider's batch (default: 2 to 60)"
     )
     parser.add_argument(
         "--no-fallback", action="store_true", help="rows that the provider's batch did not answer become error rows"

@@ -40,7 +40,7 @@ LEASE = 30.0
 """Seconds after its last renewal for which a response counts as running."""
 RENEWAL = 10.0
 CHECK = 0.5
-"""Seconds between two looks for a mark of another worker."""
+"""Seconds between two checks for a mark of another worker."""
 CANCEL_TIMEOUT = 10.0
 """Seconds in which the worker of a response must notice that it is cancelled."""
 SNAPSHOT_TTL = 30 * DAY

@@ -43,7 +43,7 @@ MAX_BATCHES_AT_ONCE = 8
 RENEWAL = 10.0
 """Seconds after which a worker renews the lease of a batch."""
 CHECK = 1.0
-"""Seconds between two looks for new batches, and for a cancel by another worker."""
+"""Seconds between two checks for new batches, and for a cancel by another worker."""
 MAX_RESULTS = 64 * 1024 * 1024
 """Bytes of the results of one batch. Then its other rows are not sent."""
 PIECE = 64 * 1024

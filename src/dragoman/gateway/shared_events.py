@@ -20,7 +20,7 @@ from dragoman.gateway.store import Store
 TTL = 600.0
 """Seconds for which a mark and the pieces stay in the store; both are renewed while they are needed."""
 POLL = 0.1
-"""Seconds between two looks for the next piece."""
+"""Seconds between two checks for the next piece."""
 FIRST_PIECE_TIMEOUT = 10.0
 """Seconds in which the worker of a response must write its first piece."""
 LAST_PIECE_TIMEOUT = 3.0

@@ -33,7 +33,7 @@ log = logging.getLogger("dragoman.gateway")
 KEY = "managed"
 AUDIT = "audit:"
 INTERVAL = 0.2
-"""Seconds between two looks at the store: a change must hold everywhere within a second, also if a gateway is busy."""
+"""Seconds between two checks of the store: a change must hold everywhere within a second, also if a gateway is busy."""
 MAX_SWAPS = 50
 OVERTAKEN = f"{MAX_SWAPS} changes of other gateways came first; try again"
 LARGE = 64 * 1024

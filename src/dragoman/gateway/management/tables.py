@@ -8,10 +8,11 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import DragomanError, InvalidRequest, SetupError
+from dragoman.gateway.auth.api_keys import KeyRole
 from dragoman.gateway.errors import NameNotFound
 from dragoman.gateway.management.holders import Source
 from dragoman.gateway.management.managed_state import TABLE_KINDS, ManagedState, TableKind, file_tables, merged_tables
-from dragoman.gateway.management.operations import AdminCall, AdminHandler, AdminOperation, Named
+from dragoman.gateway.management.operations import AdminCall, AdminOperation, Named
 from dragoman.gateway.management.secrets import has_secrets, hide_secrets, restore_secrets
 from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
@@ -26,6 +27,7 @@ ONE: Final[dict[ManagedKind, str]] = {
     "pools": "pool",
     "providers": "provider",
 }
+_REVERT = "Drop the run-time changes of one {one}: what the config file says holds again"
 MAX_TABLES = 2000
 """Names of each kind in the store."""
 
@@ -157,59 +159,30 @@ def _facts(runtime: Runtime, kind: TableKind, name: str) -> dict[str, Any]:
     return {"targets": tuple(target.name for target in runtime.registry.targets(name))}
 
 
-def _operations() -> Iterator[AdminOperation]:
-    def bind(handle: Callable[[Any, AdminCall], Awaitable[Any]], kind: ManagedKind) -> AdminHandler:
-        return partial(handle, kind)
+_TableHandler: TypeAlias = Callable[[Any, AdminCall], Awaitable[Any]]
+_ROWS: Final[tuple[tuple[str, str, str, KeyRole, _TableHandler, type, str], ...]] = (
+    ("list", "GET", "", "viewer", _list, TableList, "List {kind}"),
+    ("show", "GET", "/{name}", "viewer", _show, TableView, "Show one {one}"),
+    ("set", "PUT", "/{name}", "admin", _put, TableView, "Add or replace one {one}"),
+    ("delete", "DELETE", "/{name}", "admin", _delete, Named, "Remove one {one}, also one of the config file"),
+    ("revert", "POST", "/{name}/revert", "admin", _revert, Named, _REVERT),
+)
+"""The operations on each kind of table. Keys and teams have only the last of them here."""
 
-    for kind in TABLE_KINDS:
-        one = ONE[kind]
-        yield AdminOperation(
-            id=f"{kind}.list",
-            method="GET",
-            path=kind,
-            role="viewer",
-            handle=bind(_list, kind),
-            result=TableList,
-            summary=f"List {kind}",
-        )
-        yield AdminOperation(
-            id=f"{kind}.show",
-            method="GET",
-            path=f"{kind}/{{name}}",
-            role="viewer",
-            handle=bind(_show, kind),
-            result=TableView,
-            summary=f"Show one {one}",
-        )
-        yield AdminOperation(
-            id=f"{kind}.set",
-            method="PUT",
-            path=f"{kind}/{{name}}",
-            role="admin",
-            handle=bind(_put, kind),
-            body=AliasBody if kind == "aliases" else TableBody,
-            result=TableView,
-            summary=f"Add or replace one {one}",
-        )
-        yield AdminOperation(
-            id=f"{kind}.delete",
-            method="DELETE",
-            path=f"{kind}/{{name}}",
-            role="admin",
-            handle=bind(_delete, kind),
-            result=Named,
-            summary=f"Remove one {one}, also one of the config file",
-        )
-    for any_kind in KINDS:
-        yield AdminOperation(
-            id=f"{any_kind}.revert",
-            method="POST",
-            path=f"{any_kind}/{{name}}/revert",
-            role="admin",
-            handle=bind(_revert, any_kind),
-            result=Named,
-            summary=f"Drop the run-time changes of one {ONE[any_kind]}: what the config file says holds again",
-        )
+
+def _operations() -> Iterator[AdminOperation]:
+    for kind in KINDS:
+        for verb, method, path, role, handle, result, summary in _ROWS if kind in TABLE_KINDS else _ROWS[-1:]:
+            yield AdminOperation(
+                id=f"{kind}.{verb}",
+                method=method,
+                path=f"{kind}{path}",
+                role=role,
+                handle=partial(handle, kind),
+                body=None if verb != "set" else AliasBody if kind == "aliases" else TableBody,
+                result=result,
+                summary=summary.format(kind=kind, one=ONE[kind]),
+            )
 
 
 OPERATIONS = tuple(_operations())

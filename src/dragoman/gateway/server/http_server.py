@@ -19,7 +19,7 @@ LINGER = 0.5
 SETTLE = 0.05
 """Seconds after `stop` in which the event loop reports connections that it has accepted already."""
 SWEEP_INTERVAL = 1.0
-"""Seconds between two looks at the time limits: one look at all connections is cheaper than a timer per request."""
+"""Seconds between two checks of the time limits: one check of all connections is cheaper than a timer per request."""
 
 
 class HttpServer:

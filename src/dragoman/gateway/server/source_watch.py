@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 MAX_FILES = 10_000
 _SKIPPED = frozenset(("__pycache__", "node_modules", "site-packages"))
 

@@ -29,7 +29,7 @@ MAX_ROWS = 5000
 """Rows of one job, even if the provider takes more: the results of a job are in memory."""
 MAX_BYTES = 50_000_000
 FIRST_POLL, POLL_GROWTH, MAX_POLL = 2.0, 1.5, 60.0
-"""Seconds between two looks at a job, at first and at most."""
+"""Seconds between two checks of a job, at first and at most."""
 CREATE_TRIES = 3
 _GONE = (404, 410)
 
@@ -40,7 +40,7 @@ class BatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 8
     """Rows that are sent one by one at the same time."""
     poll: float | None = None
-    """Seconds between two looks at a job; None to look less and less often."""
+    """Seconds between two checks of a job; None to look less and less often."""
     fallback: bool = True
     """Whether rows that a job did not answer are sent one by one; else they become error rows."""
     note: Callable[[str], None] = lambda _: None

@@ -18,7 +18,7 @@ _CHARACTERS_PER_TOKEN = 12
 _MAX_SCAN = 2_000_000
 """Characters that are counted at most; the rest of a longer prompt counts as nothing."""
 _SLICE = 4 * 1024
-"""Characters between two looks at the count: most long prompts show after a few thousand that they are longer."""
+"""Characters between two checks of the count: most long prompts show after a few thousand that they are longer."""
 _WITH_TEXT = (Text, ToolResult)
 
 

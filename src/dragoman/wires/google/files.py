@@ -20,7 +20,7 @@ from dragoman.wires.google.schema import NAME
 STORED_FOR = 48 * 3600
 """Seconds for which the API stores a file (2026-11)."""
 POLL = 2.0
-"""Seconds between two looks at a file that is being processed."""
+"""Seconds between two checks of a file that is being processed."""
 _ANY = msgspec.json.Decoder()
 
 
