@@ -98,6 +98,39 @@ def test_the_environment_sets_the_base_url(value: str, base_url: str) -> None:
     assert OWN.target("m", env={"OWN_HOST": value}).base_url == base_url
 
 
+@pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai-responses/gpt-5", "openai/gpt-6"])
+def test_the_variables_of_openais_sdk_are_read(spec: str) -> None:
+    env = {"OPENAI_ORG_ID": " org-1 ", "OPENAI_PROJECT_ID": "proj-1", "OPENAI_API_BASE": "http://box:8000"}
+    chosen = Registry(env=env).target(spec)
+    assert chosen.headers == {"openai-organization": "org-1", "openai-project": "proj-1"}
+    assert chosen.base_url == "http://box:8000/v1"
+    assert Registry(env={**env, "OPENAI_BASE_URL": "http://own"}).target(spec).base_url == "http://own/v1"
+    assert Registry(env={"OPENAI_ORG_ID": "", "OPENAI_PROJECT_ID": "a\nb"}).target(spec).headers == {}
+
+
+def test_another_server_gets_no_header_of_the_account() -> None:
+    registry = Registry(env={"OPENAI_ORG_ID": "org-1", "LLM_BOX": "openai+http://box:8000"})
+    registry.add_provider(name="own", like="openai", base_url="http://own/v1")
+    assert [registry.target(spec).headers for spec in ("box/m", "own/m")] == [{}, {}]
+
+
+def test_a_token_for_anthropic_is_a_bearer_token() -> None:
+    env = {"ANTHROPIC_AUTH_TOKEN": "hush"}
+    assert Registry(env=env).target("anthropic/c").auth_headers() == {"authorization": "Bearer hush"}
+    env["ANTHROPIC_API_KEY"] = "key"
+    assert Registry(env=env).target("anthropic/c").auth_headers() == {"x-api-key": "key"}
+
+
+@pytest.mark.parametrize("value", ['"sk-1"', "'sk-1'\n", ' " sk-1 " '])
+def test_quotes_around_a_key_are_removed(value: str) -> None:
+    assert Registry(env={"GROQ_API_KEY": value}).target("groq/m").api_key == "sk-1"
+
+
+@pytest.mark.parametrize("value", ['""', "'", '"'])
+def test_quotes_alone_are_not_two_quotes(value: str) -> None:
+    assert Registry(env={"GROQ_API_KEY": value}).target("groq/m").api_key == (None if len(value) == 2 else value)
+
+
 def test_the_first_key_of_the_environment_counts() -> None:
     env = {"OWN_URL": "https://x", "OWN_KEY": "", "OWN_TOKEN": "hush"}
     assert OWN.target("m", env=env).auth_headers() == {"x-own-key": "hush"}

@@ -56,6 +56,8 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     plain_http: bool = False
     """Whether a DSN with this scheme means http, not https."""
     headers: Mapping[str, str] = {}
+    header_names: Mapping[str, str] = {}
+    """By header, the environment variable that may hold its value."""
     capabilities: Capabilities = Capabilities()
     quirks: Quirks = Quirks()
     hosting: Hosting | None = None
@@ -107,7 +109,7 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
             auth=self._auth(env),
             identity=self.identity,
             hosting=self._hosting(env),
-            headers=self.headers,
+            headers=self._headers(env) if self.header_names else self.headers,
             capabilities=self.capabilities,
             quirks=self.quirks,
             http_client=self.http_client,
@@ -160,10 +162,17 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
                 return key
         return None
 
+    def _headers(self, env: Mapping[str, str]) -> dict[str, str]:
+        values = {header: env.get(name, "").strip() for header, name in self.header_names.items()}
+        values = {
+            header: value for header, value in values.items() if value and value.isascii() and value.isprintable()
+        }
+        return {**values, **self.headers}
+
     def _auth(self, env: Mapping[str, str]) -> str:
-        """A token of Entra is always a bearer token, whatever its form."""
+        """A token of Entra, or of a server in front of Anthropic, is always a bearer token, whatever its form."""
         name = next((name for name in self.key_names if env.get(name, "").strip()), "")
-        return "bearer" if name.endswith("_AD_TOKEN") and not self.api_key else self.auth
+        return "bearer" if name.endswith(("_AD_TOKEN", "_AUTH_TOKEN")) and not self.api_key else self.auth
 
     def __repr__(self) -> str:
         return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"
@@ -181,17 +190,26 @@ def without_credentials(record: Provider, /) -> Provider:
     """
     headers = {name: value for name, value in record.headers.items() if not re.search(SENSITIVE_NAME, name.lower())}
     return replace(
-        record, api_key=None, credential=None, key_names=(), base_url_names=(), headers=headers, http_client=None
+        record,
+        api_key=None,
+        credential=None,
+        key_names=(),
+        base_url_names=(),
+        headers=headers,
+        header_names={},
+        http_client=None,
     )
 
 
 def clean_key(key: object, /, *names: str) -> str | None:
-    """A key without the blanks and line breaks around it, which secret files often have; None if it is empty.
+    """A key without the blanks, line breaks and quotes around it, which files often have; None if it is empty.
 
-    >>> clean_key("sk-1\\n", "GROQ_API_KEY")
+    >>> clean_key('"sk-1"\\n', "GROQ_API_KEY")
     'sk-1'
     """
     text = key.strip() if isinstance(key, str) else "\n"
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1].strip()
     if not text.isascii() or not text.isprintable():
         reason = f"{': '.join(names)} must be a str of printable ASCII characters, got another value"
         raise SetupError(reason, param="api_key")

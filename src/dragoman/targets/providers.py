@@ -91,8 +91,9 @@ _RECORDS = (
         name="openai",
         wire="openai_chat",
         base_url="https://api.openai.com/v1",
-        base_url_names=("OPENAI_BASE_URL",),
+        base_url_names=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         key_names=("OPENAI_API_KEY",),
+        header_names={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
         capabilities=_OPENAI,
         quirks=replace(_OPENAI_CALL_IDS, system_turns=True, caching="key", batches="files"),
     ),
@@ -100,8 +101,9 @@ _RECORDS = (
         name="openai-responses",
         wire="openai_responses",
         base_url="https://api.openai.com/v1",
-        base_url_names=("OPENAI_BASE_URL",),
+        base_url_names=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         key_names=("OPENAI_API_KEY",),
+        header_names={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
         capabilities=replace(
             _OPENAI, audio=False, document_urls=True, allowed_document_types=("application/*", "text/*")
         ),
@@ -113,7 +115,7 @@ _RECORDS = (
         wire="anthropic",
         base_url="https://api.anthropic.com/v1",
         base_url_names=("ANTHROPIC_BASE_URL",),
-        key_names=("ANTHROPIC_API_KEY",),
+        key_names=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         auth="x-api-key",
         capabilities=Capabilities(
             uploads=True,
