@@ -86,7 +86,8 @@ def key_variable(provider: Provider, registry: Registry, /) -> str | None:
     >>> key_variable(registry.provider("groq"), registry)
     'GROQ_API_KEY'
     """
-    return next((name for name in provider.key_names if registry.env.get(name, "").strip()), None)
+    names = (*provider.key_names, *provider.token_names)
+    return next((name for name in names if registry.env.get(name, "").strip()), None)
 
 
 def key_state(provider: Provider, registry: Registry, /) -> str:

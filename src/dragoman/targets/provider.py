@@ -47,6 +47,8 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     """The path for a base URL without one; None is the path of `base_url`."""
     key_names: tuple[str, ...] = ()
     """Environment variables that may hold the key; the first that is set is used."""
+    token_names: tuple[str, ...] = ()
+    """Environment variables that may hold a bearer token, if there is no key."""
     needs_key: bool = True
     api_key: str | None = None
     auth: str = "bearer"
@@ -81,6 +83,11 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
 
     def __post_init__(self) -> None:
         check_struct(self, SetupError)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that it reads."""
+        return (*self.key_names, *self.token_names, *self.base_url_names, *self.header_names.values())
 
     @property
     def default_path(self) -> str:
@@ -157,7 +164,7 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     def _key(self, env: Mapping[str, str]) -> str | None:
         if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):
             return key
-        for name in self.key_names:
+        for name in (*self.key_names, *self.token_names):
             if (value := env.get(name)) and (key := clean_key(value, self.name, name)):
                 return key
         return None
@@ -171,8 +178,10 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
 
     def _auth(self, env: Mapping[str, str]) -> str:
         """A token of Entra, or of a server in front of Anthropic, is always a bearer token, whatever its form."""
-        name = next((name for name in self.key_names if env.get(name, "").strip()), "")
-        return "bearer" if name.endswith(("_AD_TOKEN", "_AUTH_TOKEN")) and not self.api_key else self.auth
+        names = (*self.key_names, *self.token_names)
+        name = next((name for name in names if env.get(name, "").strip()), "")
+        is_token = name.endswith("_AD_TOKEN") or name in self.token_names
+        return "bearer" if is_token and not self.api_key else self.auth
 
     def __repr__(self) -> str:
         return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"
@@ -194,6 +203,7 @@ def without_credentials(record: Provider, /) -> Provider:
         api_key=None,
         credential=None,
         key_names=(),
+        token_names=(),
         base_url_names=(),
         headers=headers,
         header_names={},

@@ -52,8 +52,8 @@ def open_cluster(
 def worker_env(env: Mapping[str, str], /) -> dict[str, str]:
     """The variables that name providers, keys and addresses; no others are sent to other machines.
 
-    >>> worker_env({"GROQ_API_KEY": "k", "HOME": "/home/me", "LLM_BOX": "ollama+http://box"})
-    {'GROQ_API_KEY': 'k', 'LLM_BOX': 'ollama+http://box'}
+    >>> worker_env({"GROQ_API_KEY": "k", "HOME": "/home/me", "LLM_BOX": "ollama+http://box", "OPENAI_ORG_ID": "o"})
+    {'GROQ_API_KEY': 'k', 'LLM_BOX': 'ollama+http://box', 'OPENAI_ORG_ID': 'o'}
     """
-    names = {name for record in PROVIDERS.values() for name in (*record.key_names, *record.base_url_names)}
+    names = {name for record in PROVIDERS.values() for name in record.variables}
     return {name: value for name, value in env.items() if name in names or name.startswith("LLM_")}
