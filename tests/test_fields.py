@@ -42,7 +42,7 @@ from dragoman.events import PartDelta, Ping
 from dragoman.types.base import dump_model, encode_unknown
 from dragoman.types.checks import MAX_ITEMS, as_items, is_writable, name_parameter
 from dragoman.types.data_urls import check_url
-from dragoman.types.fields import WRONG, check_struct, kind_of
+from dragoman.types.fields import WRONG, check_struct, field_kind
 from dragoman.types.json_values import encode_value, not_json, plain_numbers
 
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Number(int):
     ],
 )
 def test_an_annotation_says_what_a_field_may_hold(hint: Any, right: Any, wrong: Any, expected: str) -> None:
-    kind = kind_of(hint)
+    kind = field_kind(hint)
     assert kind.expected == expected
     assert kind.read(right) == right
     assert kind.read(wrong) is WRONG
@@ -106,7 +106,7 @@ def test_an_annotation_says_what_a_field_may_hold(hint: Any, right: Any, wrong: 
 @pytest.mark.parametrize("hint", [Any, object, T, Named])
 def test_some_annotations_take_everything(hint: Any) -> None:
     value = object()
-    assert kind_of(hint).read(value) is value
+    assert field_kind(hint).read(value) is value
 
 
 def test_a_list_becomes_a_tuple_and_a_tuple_stays() -> None:

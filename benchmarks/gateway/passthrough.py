@@ -16,7 +16,7 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.body_limits import BodyMemory
 from dragoman.gateway.server.http_server import HttpServer
 from dragoman.gateway.server.response import GatewayResponse, Write
-from dragoman.gateway.server.start_checks import override
+from dragoman.gateway.server.start_checks import override_settings
 from dragoman.gateway.server.worker import listen
 from dragoman.http import HttpRequest
 from dragoman.io.http_client import HttpClient
@@ -67,7 +67,7 @@ class Passthrough:
 async def serve(port: int, upstream: str) -> None:
     """Serve until SIGTERM."""
     server = HttpServer(cast("App", Passthrough(upstream)), asyncio.get_running_loop())
-    await server.listen(listen(override(_Config.gateway, port=port), is_first=True))
+    await server.listen(listen(override_settings(_Config.gateway, port=port), is_first=True))
     await server.wait_until_ended()
 
 

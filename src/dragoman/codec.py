@@ -11,7 +11,7 @@ import msgspec
 from dragoman import wires
 from dragoman.errors import Malformed, MalformedToolCall, Truncated, Unsupported
 from dragoman.events import fold
-from dragoman.tools.decorator import ToolLike, definitions
+from dragoman.tools.decorator import ToolLike, tool_definitions
 from dragoman.types import HostedTool, JsonObject, Opaque, Request, Response, ToolCall, ToolResult, is_list, is_object
 from dragoman.types.checks import check_choice, naming, wrong_value
 from dragoman.types.json_values import encode_value
@@ -33,7 +33,7 @@ def encode_definitions(
     """
     client = _wire(wire).client
     with naming("tools"):
-        return client.encode_tools(Request(tools=definitions(tools)).tools)
+        return client.encode_tools(Request(tools=tool_definitions(tools)).tools)
 
 
 @named_parameters

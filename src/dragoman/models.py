@@ -33,7 +33,7 @@ from dragoman.targets.connection_options import check_headers
 from dragoman.targets.option_hints import refuse_stream
 from dragoman.targets.pools import bind_fallbacks
 from dragoman.targets.target import Target
-from dragoman.tools.decorator import definitions
+from dragoman.tools.decorator import tool_definitions
 from dragoman.types import (
     CachePoint,
     Embeddings,
@@ -427,8 +427,7 @@ class Model:
         concurrency: int = 8,
     ) -> list[JsonObject]:
         """As `batch`, async."""
-        from dragoman.io.batch.library import check_options as check_batch_options
-        from dragoman.io.batch.library import run_batch
+        from dragoman.io.batch.library import check_batch_options, run_batch
         from dragoman.io.batch.provider import BatchOptions
         from dragoman.io.batch.row_sender import BatchSettings, RowSender
 
@@ -535,7 +534,7 @@ class Model:
         tools = fields.pop("tools", None)
         if tools is not None:
             with naming("tools"):
-                fields["tools"] = definitions(read_tools(tools))
+                fields["tools"] = tool_definitions(read_tools(tools))
         choice = fields.get("tool_choice")
         if choice is not None and (not isinstance(choice, str) or choice == "any"):
             fields |= read_tool_choice(choice, fields)

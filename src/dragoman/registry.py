@@ -55,7 +55,7 @@ from dragoman.targets.pools import DeploymentPool, bind_fallbacks, make_pool
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS, with_other_names
 from dragoman.targets.read_env import ReadEnv, check_env
-from dragoman.targets.spec_hints import provider_hint, providers_with_key, shorten, spec_hint
+from dragoman.targets.spec_hints import provider_hint, providers_with_key, shorten_name, spec_hint
 from dragoman.targets.specs import Resolver, Spec, as_spec, inside
 from dragoman.targets.target import Capabilities, Identity, Target
 from dragoman.types.checks import as_items, is_encodable, is_mapping, is_text, naming, shown, wrong_value
@@ -586,7 +586,7 @@ class Registry:
         hint = "" if name in self._providers else did_you_mean(name, self._aliases)
         if not hint and name.isprintable():
             hint = spec_hint(name, self._providers, providers_with_key(self._providers, self.env))
-        reason = f"model must be provider/model or an alias, got {shorten(name)!r}{inside(path)}{hint}"
+        reason = f"model must be provider/model or an alias, got {shorten_name(name)!r}{inside(path)}{hint}"
         raise SetupError(reason, param="model")
 
     def _with_slash(self, element: str) -> str:

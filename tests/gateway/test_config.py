@@ -11,7 +11,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import Config, configure_registry, decode_config
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.start_checks import check_store
+from dragoman.gateway.server.start_checks import check_shared_limits
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "gateway.md"
@@ -297,7 +297,7 @@ def test_an_invalid_gateway_setting_is_reported(line: str) -> None:
 def test_workers_without_a_shared_store_do_not_start_with_limits(limits: str) -> None:
     config = decode_config(f'[gateway]\nworkers = 2\n[keys.alice]\nhash = "{new_key()[1]}"\n{limits}\n')
     with pytest.raises(SetupError, match="store must be shared"):
-        check_store(config.gateway, config)
+        check_shared_limits(config.gateway, config)
 
 
 def test_filling_a_registry_takes_tiers_too() -> None:

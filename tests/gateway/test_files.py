@@ -13,7 +13,7 @@ from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.config import decode_config
 from dragoman.gateway.conversations import store_key
 from dragoman.gateway.errors import BodyTooLarge, NotStored
-from dragoman.gateway.files import FileStore, is_own_id
+from dragoman.gateway.files import FileStore, is_gateway_file
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import Store, StoredValue
 from dragoman.http import HttpRequest
@@ -29,7 +29,7 @@ def test_files_are_stored_listed_read_and_deleted(opened: Callable[[], Store], c
         store = opened()
         files = FileStore(store, clock=clock)
         first, second = await files.create("alice", new()), await files.create("alice", new(b"\x00\xff"))
-        assert is_own_id(first.id)
+        assert is_gateway_file(first.id)
         assert await files.list("alice") == (second, first)
         assert (await files.read("alice", second.id)).data == b"\x00\xff"
         assert await files.delete("alice", first.id) == first

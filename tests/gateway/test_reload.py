@@ -7,14 +7,14 @@ import pytest
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.reload import Reloader
-from dragoman.gateway.runtime import Runtime, read_config
+from dragoman.gateway.runtime import Runtime, read_gateway_config
 from dragoman.targets.health_policy import HealthPolicy
 
 KEYED = f'[keys.alice]\nhash = "{new_key()[1]}"\n'
 
 
 def reloading(path: Path) -> tuple[App, Reloader]:
-    app = App(Runtime(read_config(path, {}), {}))
+    app = App(Runtime(read_gateway_config(path, {}), {}))
     return app, Reloader(app, path, {})
 
 

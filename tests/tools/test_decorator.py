@@ -27,7 +27,7 @@ from dragoman import (
     tool,
 )
 from dragoman.testing import Scripted
-from dragoman.tools.decorator import Handler, definitions, gather, handler_of, tool_of
+from dragoman.tools.decorator import Handler, gather, handler_of, tool_definitions, tool_of
 
 CALL = ToolCall(id="call_1", name="tide")
 
@@ -401,7 +401,7 @@ def test_a_set_takes_what_comes_twice() -> None:
 def test_a_request_takes_functions_and_toolboxes_and_what_it_took_before() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "web_search"})
     plain = Tool(name="no_description")
-    assert definitions([foreign, plain]) == (foreign, plain)
+    assert tool_definitions([foreign, plain]) == (foreign, plain)
     script = Scripted("ok")
     script.model().generate("hi", tools=[tide, Toolbox(Harbour("Brest").ships)])
     assert [one.name for one in script.requests[0].tools if isinstance(one, Tool)] == ["tide", "ships"]

@@ -38,10 +38,10 @@ from dragoman.tools.decorator import (
     Context,
     HasTools,
     ToolLike,
-    definitions,
     gather,
     handler_of,
     tool,
+    tool_definitions,
     tool_of,
 )
 from dragoman.tools.executor import Approve
@@ -255,7 +255,7 @@ class Agent(Generic[T]):
         request_tools = [one for one in request.tools if isinstance(one, Tool)]
         provider_tools = (
             *(one for one in request.tools if isinstance(one, HostedTool | Opaque)),
-            *definitions(self._provider_tools),
+            *tool_definitions(self._provider_tools),
         )
         fallbacks = [one.fallback for one in provider_tools if isinstance(one, HostedTool) and one.fallback is not None]
         with naming("tools"):

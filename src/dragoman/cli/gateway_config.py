@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from dragoman.cli.parser import config_path
 from dragoman.errors import SetupError
 from dragoman.gateway.config import Config
-from dragoman.gateway.runtime import read_config, read_gateway_settings
+from dragoman.gateway.runtime import read_gateway_config, read_gateway_settings
 from dragoman.gateway.server.start_checks import address
 from dragoman.gateway.store import Store, open_store
 from dragoman.http import split_base_url
@@ -18,7 +18,7 @@ from dragoman.http import split_base_url
 def gateway_config(arguments: Namespace, /) -> Config:
     """Read the config that `--config` or its default names."""
     path = config_path(arguments)
-    return read_config(None if path is None else Path(path))
+    return read_gateway_config(None if path is None else Path(path))
 
 
 def gateway_url(arguments: Namespace, /) -> str:

@@ -434,11 +434,11 @@ class App:
     async def _ready(self, context: RequestContext) -> GatewayResponse:
         if self.is_stopping:
             raise Stopping("the gateway is stopping")
-        await health.check_store(context.runtime)
+        await health.check_store_writable(context.runtime)
         return json_response({"status": "ready"})
 
     async def _health(self, context: RequestContext) -> GatewayResponse:
-        return json_response(await health.report(context.runtime, context.key, in_flight=self._in_flight))
+        return json_response(await health.health_report(context.runtime, context.key, in_flight=self._in_flight))
 
     async def _metrics(self, context: RequestContext) -> GatewayResponse:
         check_operator(context.key)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.gateway.errors import BodyTooLarge, NotStored
-from dragoman.gateway.files import FileStore, is_own_id
+from dragoman.gateway.files import FileStore, is_gateway_file
 from dragoman.types import (
     Audio,
     Document,
@@ -106,7 +106,7 @@ def _own_id(part: Opaque) -> str:
     data = part.data
     for place in (data, _object(data, "source"), _object(data, "file")):
         id = place.get("file_id")
-        if isinstance(id, str) and is_own_id(id):
+        if isinstance(id, str) and is_gateway_file(id):
             return id
     return ""
 

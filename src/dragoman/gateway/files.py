@@ -136,7 +136,7 @@ class FileStore:
         return files
 
 
-def is_own_id(id: str, /) -> bool:
+def is_gateway_file(id: str, /) -> bool:
     """Whether an id is one of this gateway's files, and not a provider's."""
     return id.startswith(PREFIX)
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.config import FILE, GatewaySettings
-from dragoman.gateway.runtime import Runtime, read_config
-from dragoman.gateway.server.start_checks import check_store
+from dragoman.gateway.runtime import Runtime, read_gateway_config
+from dragoman.gateway.server.start_checks import check_shared_limits
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -53,10 +53,10 @@ class Reloader:
         before = self._app.runtime
         self._seen = self._stamp()
         try:
-            config = read_config(self._path, self._env)
+            config = read_gateway_config(self._path, self._env)
             if self._had_file and self._seen is None:
                 raise SetupError("the file was deleted")
-            check_store(replace(before.config.gateway, workers=before.workers), config)
+            check_shared_limits(replace(before.config.gateway, workers=before.workers), config)
             after = Runtime(config, self._env, before)
             if before.keys.all and not after.keys.all:
                 raise SetupError("it has no keys, so anyone could use the gateway; restart it if you want that")

@@ -159,7 +159,7 @@ def _accounting(store: Store, shared_health: SharedHealthStore, gateway: Gateway
     )
 
 
-def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:
+def read_gateway_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:
     """Read the config file; by default ./dragoman.toml if it exists, else the environment."""
     return _read_file(path, env, decode_config)
 

@@ -35,13 +35,13 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     secret: str | None = None
 
     def __post_init__(self) -> None:
-        check_url(self.url)
+        check_webhook_url(self.url)
 
     def __repr__(self) -> str:
         return "Webhook()"
 
 
-def check_url(url: str, /) -> str:
+def check_webhook_url(url: str, /) -> str:
     """A URL that can be called; ValueError if it is not one. It is not shown: it may have a token."""
     try:
         split_base_url(url.partition("?")[0])

@@ -63,7 +63,7 @@ def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) ->
     >>> spec_hint("GPT-5", ["openai"], []), spec_hint("qwen3", ["ollama", "vllm"], [])
     ('; write openai/gpt-5', '; for example ollama/qwen3 or vllm/qwen3')
     """
-    name = shorten(name)
+    name = shorten_name(name)
     if name.strip(":") in providers:
         return f"; add the model: {name.strip(':')}/…"
     if set(name) & set(" \t\r\n") or not name.strip(":"):
@@ -78,10 +78,10 @@ def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) ->
     return f"; for example {' or '.join(choices)}" if choices else ""
 
 
-def shorten(name: str, /) -> str:
+def shorten_name(name: str, /) -> str:
     """A name for an error message; of a text that is too long for a name, only the start.
 
-    >>> shorten("gpt-5"), len(shorten("a" * 1000))
+    >>> shorten_name("gpt-5"), len(shorten_name("a" * 1000))
     ('gpt-5', 101)
     """
     return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"

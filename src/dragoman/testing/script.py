@@ -24,7 +24,7 @@ from dragoman.types import (
 )
 from dragoman.types.base import WholeNumber
 from dragoman.types.checks import check_choice, wrong_value
-from dragoman.types.fields import WRONG, check_struct, kind_of
+from dragoman.types.fields import WRONG, check_struct, field_kind
 from dragoman.types.parameters import NamedParameters
 from dragoman.wires.base import Wire
 
@@ -168,7 +168,7 @@ class EncodedAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_o
 def check_lines(lines: Iterable[Any], /) -> list[ScriptLine]:
     """The lines of a script; InvalidRequest if a value cannot be a line."""
     for line in lines:
-        if kind_of(ScriptLine).read(line) is WRONG:
+        if field_kind(ScriptLine).read(line) is WRONG:
             raise wrong_value("lines", "answers, errors of dragoman.errors, or faults", line)
     return list(lines)
 
@@ -181,7 +181,7 @@ def as_response(answer: Answer, /) -> Response:
     """
     if isinstance(answer, Response):
         return answer
-    if kind_of(Answer).read(answer) is WRONG:
+    if field_kind(Answer).read(answer) is WRONG:
         raise wrong_value("answer", "a str, a Message, a Response, a ToolCall or a list of them", answer)
     parts: Iterable[Any] = (
         (answer,) if isinstance(answer, str | ToolCall) else answer if isinstance(answer, tuple | list) else ()

@@ -250,7 +250,7 @@ def _flatten(tools: Iterable[Any], depth: int = 0) -> Iterator[Tool]:
             yield tool_of(one)
 
 
-def definitions(
+def tool_definitions(
     tools: ToolLike | HostedTool | Opaque | Iterable[ToolLike | HostedTool | Opaque], /
 ) -> tuple[AnyTool, ...]:
     """Return the tools of a request. Functions and toolboxes become Tools; Tools are checked."""

@@ -26,7 +26,7 @@ from dragoman.tools.toolbox import Toolbox
 from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult
 from dragoman.types.checks import is_encodable, wrong_value
 from dragoman.types.data_urls import decode_base64
-from dragoman.types.fields import WRONG, kind_of
+from dragoman.types.fields import WRONG, field_kind
 from dragoman.wires.common.json import encode_json
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _is_directory(path: object) -> bool:
 
 def _check_options(*, env: object, cwd: object, headers: object, timeout: object) -> None:
     for name, value in (("env", env), ("headers", headers)):
-        if value is not None and kind_of(dict[str, str]).read(value) is WRONG:
+        if value is not None and field_kind(dict[str, str]).read(value) is WRONG:
             raise wrong_value(name, "a dict of str or None", value)
     if headers is not None:
         check_headers(headers)

@@ -66,7 +66,7 @@ def check_struct(
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> tuple[_Field, ...]:
-    return tuple(_Field(field.name, field.default, kind_of(field.type)) for field in msgspec.structs.fields(struct))
+    return tuple(_Field(field.name, field.default, field_kind(field.type)) for field in msgspec.structs.fields(struct))
 
 
 def _if(is_right: "Callable[[Any], bool]") -> Reader:
@@ -87,17 +87,17 @@ _FUNCTION = FieldKind("a function", _if(callable))
 
 
 @cache
-def kind_of(hint: Any, /) -> FieldKind:
+def field_kind(hint: Any, /) -> FieldKind:
     """The kind of an annotation.
 
-    >>> kind_of(tuple[int, ...]).expected, kind_of(int).read(True) is WRONG
+    >>> field_kind(tuple[int, ...]).expected, field_kind(int).read(True) is WRONG
     ('a list of int', True)
     """
     if (known := _KINDS.get(hint)) is not None:
         return known
     origin = get_origin(hint)
     if origin in (Union, UnionType):
-        return _union([kind_of(each) for each in get_args(hint)])
+        return _union([field_kind(each) for each in get_args(hint)])
     if (make := _GENERIC.get(origin)) is not None:
         return make(hint)
     base = origin or hint
@@ -137,7 +137,7 @@ def _union(kinds: list[FieldKind]) -> FieldKind:
 
 
 def _items(hint: Any) -> FieldKind:
-    item = kind_of(get_args(hint)[0])
+    item = field_kind(get_args(hint)[0])
 
     def read(value: Any) -> Any:
         if not isinstance(value, list | tuple):
@@ -157,7 +157,7 @@ def _is(one: object, other: object) -> bool:
 
 
 def _list(hint: Any) -> FieldKind:
-    item = kind_of(get_args(hint)[0])
+    item = field_kind(get_args(hint)[0])
 
     def read(value: Any) -> Any:
         items = value if is_list(value) else [WRONG]
@@ -167,7 +167,7 @@ def _list(hint: Any) -> FieldKind:
 
 
 def _mapping(hint: Any) -> FieldKind:
-    item = kind_of(get_args(hint)[1])
+    item = field_kind(get_args(hint)[1])
 
     def read(value: Any) -> Any:
         if not is_mapping(value):
@@ -184,7 +184,7 @@ def _mapping(hint: Any) -> FieldKind:
 
 def _annotated(hint: Any) -> FieldKind:
     base, *notes = get_args(hint)
-    kind = kind_of(base)
+    kind = field_kind(base)
     note = next(note for note in notes if isinstance(note, msgspec.Meta))
     pattern = note.pattern
 

@@ -11,7 +11,7 @@ import msgspec
 from dragoman import wires
 from dragoman.http import HttpRequest
 from dragoman.wires.base import ServerHalf
-from dragoman.wires.common.event_stream import encode_message
+from dragoman.wires.common.event_stream import encode_event_message
 from dragoman.wires.common.invoke import body_form
 from tests.support.paths import CORPUS
 
@@ -158,7 +158,7 @@ def _body(response: dict[str, Any]) -> bytes:
     body = response["body"]
     if response["body_kind"] == "aws-eventstream":
         messages = [msgspec.json.decode(line) for line in body.splitlines()]
-        return b"".join(encode_message(each["headers"], _payload(each["payload"])) for each in messages)
+        return b"".join(encode_event_message(each["headers"], _payload(each["payload"])) for each in messages)
     return body.encode() if isinstance(body, str) else msgspec.json.encode(body)
 
 

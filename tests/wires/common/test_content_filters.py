@@ -10,7 +10,7 @@ from dragoman.errors import Blocked
 from dragoman.events import fold, to_events
 from dragoman.http import Head
 from dragoman.types import Notice, Request, Response
-from dragoman.wires.common.content_filters import describe_error, describe_results, merge_results, prompt_results
+from dragoman.wires.common.content_filters import describe_filter_error, describe_results, merge_results, prompt_results
 from tests.support.wires import laws
 
 CHAT = wires.get("openai_chat")
@@ -248,4 +248,4 @@ def test_a_response_that_failed() -> None:
 
 
 def test_other_errors_have_no_results() -> None:
-    assert describe_error({"message": "x", "innererror": "y", "content_filters": 3}) == ""
+    assert describe_filter_error({"message": "x", "innererror": "y", "content_filters": 3}) == ""

@@ -11,8 +11,8 @@ from dragoman.errors import Malformed, TooLarge, Truncated
 from dragoman.wires.common.event_stream import (
     EventStreamDecoder,
     encode_event,
+    encode_event_message,
     encode_exception,
-    encode_message,
 )
 from dragoman.wires.common.framing import Frame
 from tests.support.wires import laws
@@ -48,13 +48,13 @@ def test_every_cut_raises() -> None:
 def test_the_bytes_are_those_of_the_specification() -> None:
     # The message without headers and payload, and one of botocore's own tests.
     empty = b"\x00\x00\x00\x10\x00\x00\x00\x00\x05\xc2H\xeb}\x98\xc8\xff"
-    assert encode_message({}, b"") == empty
+    assert encode_event_message({}, b"") == empty
     assert decode([empty]) == [Frame(name="", data=b"")]
     payload = (
         b"\x00\x00\x00=\x00\x00\x00 \x07\xfd\x83\x96\x0ccontent-type\x07\x00\x10application/json"
         b"{'foo':'bar'}\x8d\x9c\x08\xb1"
     )
-    assert encode_message({"content-type": "application/json"}, b"{'foo':'bar'}") == payload
+    assert encode_event_message({"content-type": "application/json"}, b"{'foo':'bar'}") == payload
     assert decode([payload])[0].data == b"{'foo':'bar'}"
 
 
@@ -84,7 +84,7 @@ def test_botocore_reads_what_we_write() -> None:
 
 def test_errors_have_a_name_of_their_own() -> None:
     error = {":message-type": "error", ":error-code": "InternalError", ":error-message": "broken"}
-    data = encode_exception("throttlingException", b"{}") + encode_message(error, b"")
+    data = encode_exception("throttlingException", b"{}") + encode_event_message(error, b"")
     assert decode([data]) == [
         Frame(name="!throttlingException", data=b"{}"),
         Frame(name="!InternalError", data=b"broken"),

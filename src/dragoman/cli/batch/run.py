@@ -17,7 +17,7 @@ from dragoman.cli.terminal import plural
 from dragoman.errors import SetupError
 from dragoman.io.batch.journal import Journal, StdoutOutput, digest
 from dragoman.io.batch.row_sender import RowOutcome
-from dragoman.io.batch.rows import read_mark, read_row
+from dragoman.io.batch.rows import read_row, read_row_status
 
 SendRow: TypeAlias = Callable[[bytes], Awaitable[RowOutcome]]
 Output: TypeAlias = Journal | StdoutOutput
@@ -59,7 +59,7 @@ def count_rows(path: Path, output: Output, /) -> BatchSummary:
     summary = BatchSummary(rows=0, already_done=0)
     for number, line in _rows(path):
         try:
-            id, _ = read_mark(line)
+            id, _ = read_row_status(line)
         except ValueError as error:
             raise SetupError(f"{path} line {number}: {error}") from error
         seen.add(digest(id))
@@ -85,7 +85,7 @@ def first_row_without_model(path: Path, /) -> int | None:
 def remaining_rows(path: Path, output: Output, /) -> Iterator[bytes]:
     """The rows that the output does not have."""
     for _, line in _rows(path):
-        if not output.has(read_mark(line)[0]):
+        if not output.has(read_row_status(line)[0]):
             yield line
 
 

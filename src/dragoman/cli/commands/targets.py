@@ -13,7 +13,7 @@ from dragoman.engine.health import Health
 from dragoman.gateway.config import configure_registry
 from dragoman.gateway.management.managed_state import merge
 from dragoman.gateway.management.manager import ChangeNote, note_in_store, read_state
-from dragoman.gateway.observability.health import state_of
+from dragoman.gateway.observability.health import shown_state
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store
 from dragoman.registry import Registry
@@ -63,7 +63,7 @@ async def _change(store: Store, arguments: Namespace) -> str:
         await shared.sync()
     finally:
         await store.aclose()
-    return state_of(health.get(arguments.target))
+    return shown_state(health.get(arguments.target))
 
 
 def _note(arguments: Namespace) -> ChangeNote:

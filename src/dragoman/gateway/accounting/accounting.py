@@ -34,7 +34,7 @@ from dragoman.gateway.accounting.quotas import (
 from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
-from dragoman.gateway.observability.metrics import Lines, Metrics, encode_text
+from dragoman.gateway.observability.metrics import Lines, Metrics, encode_metrics
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import DEFAULT_PROVIDER, RequestSpan, Tracing
 from dragoman.gateway.server.workers import Workers
@@ -207,11 +207,11 @@ class Accounting:
     async def scrape(self) -> bytes:
         """The metrics for Prometheus: of all workers of this gateway if they share a store."""
         if self._workers is None:
-            return encode_text({"": self._lines()})
+            return encode_metrics({"": self._lines()})
         try:
-            return encode_text(await self._workers.sync(self._lines()))
+            return encode_metrics(await self._workers.sync(self._lines()))
         except StoreDown:
-            return encode_text({self._workers.name: self._lines()})
+            return encode_metrics({self._workers.name: self._lines()})
 
     def _lines(self) -> Lines:
         targets = {} if self._shared_health is None else self._shared_health.all()

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.hooks.base import Hook, HookCall, HookServices
-from dragoman.gateway.webhooks import Webhook, check_url
+from dragoman.gateway.webhooks import Webhook, check_webhook_url
 from dragoman.types import Response
 
 WebhookEvent: TypeAlias = Literal["request", "answer", "error"]
@@ -24,7 +24,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Whether messages have the texts of requests and answers."""
 
     def __post_init__(self) -> None:
-        check_url(self.url)
+        check_webhook_url(self.url)
 
     def __repr__(self) -> str:
         # Without the URL and the secret.

@@ -50,7 +50,7 @@ class SystemView(msgspec.Struct, frozen=True, kw_only=True):
 async def _show(call: AdminCall) -> SystemView:
     """Show the version, uptime and store of the gateway, and problems of its config."""
     runtime, accounting = call.runtime, call.runtime.accounting
-    report = await health.report(runtime, in_flight=accounting.metrics.in_flight)
+    report = await health.health_report(runtime, in_flight=accounting.metrics.in_flight)
     config, now = runtime.config, time.time()
     return SystemView(
         version=_version(),

@@ -26,7 +26,7 @@ MAX_TEXT = 400
 async def snapshot(runtime: Runtime, /) -> JsonObject:
     """Targets with their state, and tiers and aliases with their targets."""
     in_flight = runtime.accounting.metrics.in_flight
-    report = await health.report(runtime, in_flight=in_flight)
+    report = await health.health_report(runtime, in_flight=in_flight)
     names = dict.fromkeys((*runtime.catalog.tiers, *runtime.registry.aliases()))
     configured = [model.id for model in runtime.catalog.models() if model.id not in names]
     # Clients sometimes send a key as the model name: such names are not shown.
@@ -59,7 +59,7 @@ def _target(runtime: Runtime, name: str) -> JsonObject:
             "wire": target.wire,
             "host": urlsplit(target.base_url).hostname,
             "ready": not target.lacks_key,
-            "state": health.state_of(state),
+            "state": health.shown_state(state),
             "seconds_left": health.seconds_left(state),
             "error": error_type(state.last_error if state.is_healthy else state.reason),
             "failures": state.failures,

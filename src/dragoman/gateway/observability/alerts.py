@@ -16,7 +16,7 @@ from dragoman.gateway.accounting.quotas import OverLimit, QuotaReservation
 from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import PeriodCounter
-from dragoman.gateway.webhooks import Webhook, Webhooks, check_url
+from dragoman.gateway.webhooks import Webhook, Webhooks, check_webhook_url
 
 NANO = 1_000_000_000
 MAX_KNOWN = 10_000
@@ -39,7 +39,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds in which the same target is reported once."""
 
     def __post_init__(self) -> None:
-        check_url(self.url)
+        check_webhook_url(self.url)
 
     def __repr__(self) -> str:
         # Without the URL, which may have a token.

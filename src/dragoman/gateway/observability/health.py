@@ -17,10 +17,10 @@ READY_TTL = 60.0
 ReportedState: TypeAlias = State | Literal["disabled"]
 
 
-async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int) -> JsonObject:
+async def health_report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int) -> JsonObject:
     """The health of the gateway, its store and its targets. A client's key sees only the targets that it may use."""
     try:
-        await check_store(runtime)
+        await check_store_writable(runtime)
         store = "ok"
     except StoreDown as error:
         store = error.message
@@ -32,7 +32,7 @@ async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int)
     return {"status": status, "targets": _as_json({name: targets[name] for name in targets if name in usable})}
 
 
-async def check_store(runtime: Runtime, /) -> None:
+async def check_store_writable(runtime: Runtime, /) -> None:
     """Raise StoreDown if the store cannot be written: a full disk can still be read."""
     await runtime.store.write("ready", b"", ttl=READY_TTL)
 
@@ -44,7 +44,7 @@ def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
     return frozenset({*resolved, *filter(key.may_use, runtime.registry.health.snapshot())})
 
 
-def state_of(health: TargetHealth, /) -> ReportedState:
+def shown_state(health: TargetHealth, /) -> ReportedState:
     """The state that operators see: a cooldown that an operator started is `disabled`."""
     return "disabled" if health.by_operator and health.state == "cooldown" else health.state
 
@@ -60,7 +60,7 @@ def _as_json(targets: Mapping[str, TargetHealth]) -> JsonObject:
     return {
         redact_name(name): without_none(
             {
-                "state": state_of(health),
+                "state": shown_state(health),
                 "seconds_left": seconds_left(health),
                 "reason": health.reason,
                 "last_latency": health.last_latency,

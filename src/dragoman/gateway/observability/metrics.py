@@ -215,7 +215,7 @@ class Metrics:
 
     def text(self, health: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0) -> bytes:
         """All metrics in Prometheus format."""
-        return encode_text({"": self.lines(health or {}, pending=pending, lost=lost)})
+        return encode_metrics({"": self.lines(health or {}, pending=pending, lost=lost)})
 
     def lines(self, health: Mapping[str, TargetHealth], /, *, pending: int, lost: int) -> Lines:
         """All lines by metric, without the names, with the current health of targets."""
@@ -250,7 +250,7 @@ def _bounded(name: str | None, known: dict[str, str]) -> str:
 _HEADERS = {family.name: (family.help, family.kind) for family in Metrics().families}
 
 
-def encode_text(workers: Mapping[str, Lines], /) -> bytes:
+def encode_metrics(workers: Mapping[str, Lines], /) -> bytes:
     """The metrics of one worker, or of several with a `worker` label, in Prometheus format."""
     text: list[str] = []
     for name, (help, kind) in _HEADERS.items():

@@ -17,7 +17,7 @@ from dragoman.gateway.reasoning.state import (
     PartState,
     call_digest,
     encode_state,
-    state_of,
+    part_state,
 )
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
 from dragoman.types import Extra, Notice, Part, Response, Text, Thinking, ToolCall
@@ -141,7 +141,7 @@ class AnswerTagger:
         """End a call whose fragments were sent. State that came after its start follows it."""
         started, extra = self._started.pop(event.index)
         late: tuple[Part, ...] = ()
-        if state_of(call) not in (None, state_of(started)):
+        if part_state(call) not in (None, part_state(started)):
             late, tagged, _ = self._placement.place(call, self._state_of(call))
             extra = tagged.extra if isinstance(tagged, ToolCall) else extra
         self.calls.append(self._returned_call(call))
@@ -167,7 +167,7 @@ class AnswerTagger:
     def _state_of(self, part: Part) -> PartState | None:
         has_extra = isinstance(part, Text | Thinking | ToolCall) and self.dialect in part.extra
         is_expressed = has_extra and self._has_tags
-        state = None if is_expressed else state_of(part, calls_before=len(self.calls), texts_before=self._texts)
+        state = None if is_expressed else part_state(part, calls_before=len(self.calls), texts_before=self._texts)
         if state is not None and self.dialect in FORGETFUL:
             self.states.append(state)
         return state

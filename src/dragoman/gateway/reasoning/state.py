@@ -105,7 +105,7 @@ def origin_of(target: Target, key: TagKey, /) -> Origin:
     return Origin(target.provider, target.model, account)
 
 
-def state_of(part: Part, /, *, calls_before: int = 0, texts_before: int = 0) -> PartState | None:
+def part_state(part: Part, /, *, calls_before: int = 0, texts_before: int = 0) -> PartState | None:
     """The state of a part, with its text inside; None if nothing of it must go back."""
     match part:
         case Thinking():

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from dragoman.gateway.app import App
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
-from dragoman.gateway.runtime import Runtime, read_config
+from dragoman.gateway.runtime import Runtime, read_gateway_config
 from dragoman.gateway.server.body_limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.gateway.server.received import ReceivedBytes
 from dragoman.gateway.server.response import GatewayResponse
@@ -26,7 +26,7 @@ AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 def application(config: Path | None = None) -> "Asgi":
     """A gateway to run or mount; the config is by default ./dragoman.toml if it exists, else the environment."""
-    return Asgi(App(Runtime(read_config(config), os.environ)))
+    return Asgi(App(Runtime(read_gateway_config(config), os.environ)))
 
 
 class Asgi:

@@ -13,7 +13,7 @@ from dragoman.gateway.management.manager import has_stored_keys
 log = logging.getLogger("dragoman.gateway")
 
 
-def override(gateway: GatewaySettings, /, **values: Any) -> GatewaySettings:
+def override_settings(gateway: GatewaySettings, /, **values: Any) -> GatewaySettings:
     """The settings with values from the command line; None keeps the setting."""
     return replace(gateway, **{name: value for name, value in values.items() if value is not None})
 
@@ -37,7 +37,7 @@ def check_auth(gateway: GatewaySettings, config: Config, /, *, no_auth: bool) ->
         )
 
 
-def check_store(gateway: GatewaySettings, config: Config, /) -> None:
+def check_shared_limits(gateway: GatewaySettings, config: Config, /) -> None:
     """Raise SetupError if every worker would count the limits of keys and teams separately."""
     has_limits = any(holder.has_limits for holder in (*config.keys, *config.teams))
     if gateway.workers > 1 and gateway.store == "memory" and has_limits:

@@ -62,7 +62,7 @@ RunWorker: TypeAlias = Callable[[Inheritance], None]
 """Runs a worker until it is stopped."""
 
 
-def report(parent: socket.socket, settings: WorkerSettings, listener: socket.socket | None, /) -> None:
+def report_ready(parent: socket.socket, settings: WorkerSettings, listener: socket.socket | None, /) -> None:
     """Tell the parent that this worker is ready, and give it the listener if this worker made it itself.
 
     The parent does not read each report, and one that waits keeps the listener in it open.

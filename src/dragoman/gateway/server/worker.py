@@ -17,18 +17,26 @@ from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, GatewaySettings
 from dragoman.gateway.observability import access_log as logs
 from dragoman.gateway.reload import Reloader
-from dragoman.gateway.runtime import Runtime, read_config
+from dragoman.gateway.runtime import Runtime, read_gateway_config
 from dragoman.gateway.server.http_server import HttpServer, tls_context
 from dragoman.gateway.server.listener import bind
 from dragoman.gateway.server.start_checks import (
     address,
     check_auth,
-    check_store,
+    check_shared_limits,
     is_loopback,
-    override,
+    override_settings,
     warn_if_not_shared,
 )
-from dragoman.gateway.server.supervisor import DRAIN, LAST_WORDS, RELOAD, STOP, Inheritance, WorkerSettings, report
+from dragoman.gateway.server.supervisor import (
+    DRAIN,
+    LAST_WORDS,
+    RELOAD,
+    STOP,
+    Inheritance,
+    WorkerSettings,
+    report_ready,
+)
 
 CONFIG_CHECK_INTERVAL = 1.0
 """Seconds between two checks whether the config file has changed."""
@@ -51,11 +59,11 @@ def run_worker(
     workers: int | None = None,
 ) -> None:
     """Serve until the parent says stop, or dies. `secret` is what all workers know and nobody else."""
-    settings = read_config(config)
-    gateway = override(settings.gateway, host=host, port=port, workers=workers)
+    settings = read_gateway_config(config)
+    gateway = override_settings(settings.gateway, host=host, port=port, workers=workers)
     if inherited.is_first:
         check_auth(gateway, settings, no_auth=no_auth)
-        check_store(gateway, settings)
+        check_shared_limits(gateway, settings)
     logs.configure_logging(logging.WARNING)
     if inherited.is_first:
         warn_if_not_shared(gateway)
@@ -90,7 +98,7 @@ class Worker:
         parent = inherited.parent
         if parent is not None:
             settings = WorkerSettings(gateway.workers, gateway.drain, float(gateway.grace))
-            report(parent, settings, None if listener is inherited.listener else listener)
+            report_ready(parent, settings, None if listener is inherited.listener else listener)
             commands = {DRAIN: self._app.drain, STOP: lambda: self._stop(server), RELOAD: self._reloader.reload}
             threading.Thread(
                 target=_obey, args=(parent, loop, commands, gateway.grace), name="dragoman-parent", daemon=True

@@ -45,7 +45,7 @@ def drop_expired(charge: Charge, state: CounterState, now: float, /) -> CounterS
             return {id: until for id, until in state.items() if until > now}
 
 
-def measure(charge: Charge, state: CounterState, now: float, /) -> tuple[bool, CounterLevel]:
+def measure_charge(charge: Charge, state: CounterState, now: float, /) -> tuple[bool, CounterLevel]:
     """Whether a charge fits, and the level before it is taken. The state has nothing expired."""
     match charge:
         case WindowCounter():
@@ -119,7 +119,7 @@ def reserve(
 ) -> tuple[ReserveOutcome, CounterStates]:
     """Take all charges if all fit; each has its own key."""
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
-    before = [measure(charge, state, now) for charge, state in states]
+    before = [measure_charge(charge, state, now) for charge, state in states]
     if not all(fits for fits, _ in before):
         return ReserveOutcome(granted=False, reserved_at=now, levels=tuple(level for _, level in before)), {}
     changes = {charge.key: (add_charge(charge, state, now), expires_at(charge, now)) for charge, state in states}
@@ -140,7 +140,7 @@ def release(
 
 
 def _levels(charges: Sequence[Charge], states: CounterStates, now: float) -> tuple[CounterLevel, ...]:
-    levels = [measure(charge, drop_expired(charge, states[charge.key][0], now), now)[1] for charge in charges]
+    levels = [measure_charge(charge, drop_expired(charge, states[charge.key][0], now), now)[1] for charge in charges]
     return tuple([CounterLevel(used=level.used, resets=level.resets) for level in levels])
 
 

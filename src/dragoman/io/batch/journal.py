@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from dragoman.errors import SetupError
-from dragoman.io.batch.rows import Id, read_output_mark
+from dragoman.io.batch.rows import Id, read_output_status
 
 FSYNC_INTERVAL = 1.0
 """Seconds of work that a power failure may lose. A killed process loses nothing."""
@@ -139,7 +139,7 @@ class Journal:
         line = b"\n"
         for number, (start, line) in enumerate(self._lines(), 1):
             try:
-                id, is_error, is_demo = read_output_mark(line)
+                id, is_error, is_demo = read_output_status(line)
             except ValueError as error:
                 if not _is_half_written(line):
                     place = f"{self._path} line {number}"
@@ -157,7 +157,7 @@ class Journal:
         copy = self._path.with_name(f"{self._path.name}.new")
         with copy.open("wb") as file:
             for _, line in self._lines():
-                _, is_error, is_demo = read_output_mark(line)
+                _, is_error, is_demo = read_output_status(line)
                 if not (errors and is_error) and not (demo and is_demo):
                     file.write(line)
             file.flush()

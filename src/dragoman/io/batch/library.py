@@ -13,7 +13,7 @@ from dragoman.io.batch.jobs import JobJournal
 from dragoman.io.batch.journal import Journal, digest
 from dragoman.io.batch.provider import BatchOptions, ProviderBatch
 from dragoman.io.batch.row_sender import RowOutcome, RowSender
-from dragoman.io.batch.rows import read_mark
+from dragoman.io.batch.rows import read_row_status
 from dragoman.types import JsonObject
 from dragoman.types.checks import as_items, as_text, check_flag, check_whole_number, is_mapping, wrong_value
 
@@ -21,7 +21,7 @@ MAX_POLL = 86400.0
 BatchInput = Iterable[str | Mapping[str, Any]]
 
 
-def check_options(journal: object, poll: object, fallback: object, concurrency: object, /) -> None:
+def check_batch_options(journal: object, poll: object, fallback: object, concurrency: object, /) -> None:
     """Refuse wrong options of a batch."""
     if journal is not None:
         path = as_text("journal", str(journal)) if isinstance(journal, str | Path) else ""
@@ -42,12 +42,12 @@ async def run_batch(
     found: dict[int, bytes] = {}
     with nullcontext(None) if path is None else Journal(path) as output:
         if output is not None:
-            found = {digest(read_mark(line)[0]): line for line in output.rows()}
+            found = {digest(read_row_status(line)[0]): line for line in output.rows()}
 
         def emit(outcome: RowOutcome) -> None:
             if output is not None:
                 output.add(outcome.line)
-            found[digest(read_mark(outcome.line)[0])] = outcome.line
+            found[digest(read_row_status(outcome.line)[0])] = outcome.line
 
         def remaining() -> Iterator[bytes]:
             return (line for mark, line in lines.items() if mark not in found)
@@ -67,7 +67,7 @@ def _lines(rows: BatchInput) -> Iterator[tuple[int, bytes]]:
             data = {"id": index, **data}
         try:
             line = msgspec.json.encode(data)
-            mark = digest(read_mark(line)[0])
+            mark = digest(read_row_status(line)[0])
         except (TypeError, ValueError, msgspec.EncodeError) as error:
             raise InvalidRequest(f"rows[{index}] must be JSON with an id: {error}", param="rows") from error
         if mark in seen:

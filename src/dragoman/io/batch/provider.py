@@ -19,7 +19,7 @@ from dragoman.errors import DragomanError, ProviderError, SetupError
 from dragoman.http import HttpResponse
 from dragoman.io.batch.jobs import JobJournal, JobRecord
 from dragoman.io.batch.row_sender import EncodedLine, RowOutcome, RowSender
-from dragoman.io.batch.rows import Id, read_mark
+from dragoman.io.batch.rows import Id, read_row_status
 from dragoman.targets.target import Target
 from dragoman.wires.common.batches import EncodedRow, ProviderJob
 
@@ -127,8 +127,8 @@ class ProviderBatch:
         listed = {id for record in self._journal.open_jobs() for id in record.rows}
         if not listed:
             return read_rows(), {}
-        in_flight = {id: line for line in read_rows() if (id := read_mark(line)[0]) in listed}
-        return (line for line in read_rows() if read_mark(line)[0] not in listed), in_flight
+        in_flight = {id: line for line in read_rows() if (id := read_row_status(line)[0]) in listed}
+        return (line for line in read_rows() if read_row_status(line)[0] not in listed), in_flight
 
     # Submitting ------------------------------------------------------------------------------------------------------
 

@@ -51,20 +51,20 @@ class _OutputMark(_RowMark):
     response: _ResponseMark | None = None
 
 
-def read_mark(line: bytes, /) -> tuple[Id, bool]:
+def read_row_status(line: bytes, /) -> tuple[Id, bool]:
     """The id of an input or output row, and whether it is an error row; ValueError if it has no id.
 
-    >>> read_mark(b'{"id": 7, "error": null}')
+    >>> read_row_status(b'{"id": 7, "error": null}')
     (7, False)
     """
     mark = _decode_mark(line, _RowMark)
     return _id_of(mark), mark.error is not None
 
 
-def read_output_mark(line: bytes, /) -> tuple[Id, bool, bool]:
+def read_output_status(line: bytes, /) -> tuple[Id, bool, bool]:
     """The id of an output row, whether it is an error row, and whether the demo answered.
 
-    >>> read_output_mark(b'{"id": 7, "text": "hi", "response": {"target": "demo/any"}}')
+    >>> read_output_status(b'{"id": 7, "text": "hi", "response": {"target": "demo/any"}}')
     (7, False, True)
     """
     mark = _decode_mark(line, _OutputMark)
@@ -100,7 +100,7 @@ def read_row(line: bytes, /) -> BatchRow:
     >>> read_row(b'{"id": 1, "prompt": "hello", "max_tokens": 5}').request.max_tokens
     5
     """
-    id, _ = read_mark(line)
+    id, _ = read_row_status(line)
     wire: str | None = None
     try:
         data: JsonObject = decode_json(strip_bom(line))

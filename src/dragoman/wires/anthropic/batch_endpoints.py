@@ -16,7 +16,7 @@ from dragoman.wires.common.batch_values import (
     NewBatch,
     StoredBatch,
 )
-from dragoman.wires.common.file_endpoints import query_of, read_limit
+from dragoman.wires.common.file_endpoints import query_members, read_limit
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, json_response, path_parameter
 
@@ -57,7 +57,7 @@ def _decode_create(http: HttpRequest) -> BatchQuery:
 
 
 def _decode_list(http: HttpRequest) -> BatchQuery:
-    query = query_of(http)
+    query = query_members(http)
     return BatchQuery("list", NAME, after=query.get("after_id", [""])[-1], limit=read_limit(query, 20, 1000))
 
 

@@ -10,7 +10,7 @@ from dragoman.types import JsonObject
 from dragoman.wires.common.file_endpoints import (
     file_endpoints,
     files_after,
-    query_of,
+    query_members,
     read_limit,
     uploaded_file,
     whole_seconds,
@@ -37,7 +37,7 @@ def _decode_upload(fields: dict[str, FormField]) -> UploadedFile:
 
 
 def _decode_list(http: HttpRequest) -> _Page:
-    query = query_of(http)
+    query = query_members(http)
     # Packages before 2026 have after_id and before_id, newer ones a cursor.
     cursor = query.get("page", [""])[-1].removeprefix(_CURSOR) or query.get("after_id", [""])[-1]
     ids = frozenset((*query.get("ids", ()), *query.get("ids[]", ())))

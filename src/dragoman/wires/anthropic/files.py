@@ -6,14 +6,18 @@ from dragoman.types import Document, Image, JsonObject, Request, is_list
 from dragoman.wires.anthropic.schema import NAME, VERSION
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_image, is_text
+from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_image, is_text_document
 
 BETA_NAME = "files-api-2025-04-14"
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def _accepts(part: Media) -> bool:
-    return is_image(part, _IMAGES) or is_text(part) or (isinstance(part, Document) and part.mime == "application/pdf")
+    return (
+        is_image(part, _IMAGES)
+        or is_text_document(part)
+        or (isinstance(part, Document) and part.mime == "application/pdf")
+    )
 
 
 def _reference(part: Media, id: str) -> JsonObject:
@@ -24,7 +28,7 @@ def _reference(part: Media, id: str) -> JsonObject:
 
 def _mime(part: Media) -> str:
     """The type of the upload: documents of text must be plain."""
-    return "text/plain" if is_text(part) else str(part.mime)
+    return "text/plain" if is_text_document(part) else str(part.mime)
 
 
 class AnthropicFiles(FormUploads):

@@ -13,7 +13,7 @@ from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.bedrock.encoder import encode_request
-from dragoman.wires.common.embedding_forms import FORMS, NOVA, TITAN, EmbeddingForm, encode_options
+from dragoman.wires.common.embedding_forms import FORMS, NOVA, TITAN, EmbeddingForm, encode_embedding_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.invoke import invoke_path
@@ -48,7 +48,7 @@ class _Endpoints(Endpoints):
     ) -> HttpRequest:
         strings, notes = require_texts(texts, target), NoticeCollector(target.wire)
         kind = target.quirks.embeddings
-        fields = encode_options(options, self.embedding_form(target), target, notes)
+        fields = encode_embedding_options(options, self.embedding_form(target), target, notes)
         if kind == "texts":
             body: JsonObject = {"texts": strings, **fields}
         elif kind == "single":

@@ -17,7 +17,7 @@ from dragoman.wires.common.framing import FrameDecoder, SseDecoder
 from dragoman.wires.common.hosted_tools import HostedEncoder
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import supported_tools
-from dragoman.wires.common.stream_decoder import FramedStreamDecoder, ResponseDecoder, add_usage
+from dragoman.wires.common.stream_decoder import FramedStreamDecoder, ResponseDecoder, add_reported_usage
 from dragoman.wires.common.think_tags import ThinkTagSplitter
 
 
@@ -85,7 +85,7 @@ class WireClient:
         try:
             decoder.read_body(body)
         except DragomanError as error:
-            add_usage(error, decoder.out)
+            add_reported_usage(error, decoder.out)
             raise
         return decoder.out.take()
 

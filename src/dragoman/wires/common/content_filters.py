@@ -73,10 +73,10 @@ def filter_notices(prompt: object, answer: object, /) -> Iterable[Notice]:
             yield Notice(kind="info", what=f"content filter of the {what}", why=words)
 
 
-def describe_error(facts: JsonObject, /) -> str:
+def describe_filter_error(facts: JsonObject, /) -> str:
     """What the filters found, for an error that has their results; "" for other errors.
 
-    >>> describe_error({"innererror": {"content_filter_result": {"violence": {"severity": "medium"}}}})
+    >>> describe_filter_error({"innererror": {"content_filter_result": {"violence": {"severity": "medium"}}}})
     'violence: medium'
     """
     merged = prompt_results(facts.get("content_filters"))

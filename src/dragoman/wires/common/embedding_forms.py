@@ -201,13 +201,13 @@ def _take(fields: JsonObject, names: tuple[str, ...], words: Mapping[Any, T]) ->
     return None
 
 
-def encode_options(
+def encode_embedding_options(
     options: EmbeddingOptions, form: EmbeddingForm, target: Target, notes: NoticeCollector, /
 ) -> JsonObject:
     """The fields of a request in a form; a notice for each option that the form has no field for.
 
     >>> target = Target(provider="p", model="m", wire="ollama", base_url="http://x")
-    >>> encode_options(EmbeddingOptions(truncate="none"), OLLAMA, target, NoticeCollector("ollama"))
+    >>> encode_embedding_options(EmbeddingOptions(truncate="none"), OLLAMA, target, NoticeCollector("ollama"))
     {'truncate': False}
     """
     body: JsonObject = {**form.fixed}

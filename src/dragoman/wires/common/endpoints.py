@@ -26,7 +26,7 @@ from dragoman.types import (
 )
 from dragoman.types.data_urls import decode_base64
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import FORMS, EmbeddingForm, encode_options
+from dragoman.wires.common.embedding_forms import FORMS, EmbeddingForm, encode_embedding_options
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import decode_json, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
@@ -152,7 +152,7 @@ class OpenAIEndpoints(Endpoints):
         body: JsonObject = {
             "model": target.model,
             form.texts: [*texts] if form.takes_tokens else require_texts(texts, target),
-            **encode_options(options, form, target, notes),
+            **encode_embedding_options(options, form, target, notes),
         }
         http = post_request(target, form.path, body, notes)
         return msgspec.structs.replace(http, path=form.path) if form.is_at_host else http

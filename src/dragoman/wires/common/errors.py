@@ -25,7 +25,7 @@ from dragoman.errors import (
 from dragoman.http import MAX_WAIT, Head, decode_duration, redact_url, retry_after
 from dragoman.types import JsonObject, Usage, is_list, is_object
 from dragoman.wires.common.classify import classify
-from dragoman.wires.common.content_filters import describe_error
+from dragoman.wires.common.content_filters import describe_filter_error
 
 E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
@@ -216,7 +216,7 @@ def _message(facts: dict[str, Any]) -> str:
     metadata = facts.get("metadata")
     raw = metadata.get("raw") if is_object(metadata) else None
     text = f"{text}: {raw}" if isinstance(raw, str) else text
-    filters = describe_error(facts)
+    filters = describe_filter_error(facts)
     return f"{text} (content filter: {filters})" if filters else text
 
 

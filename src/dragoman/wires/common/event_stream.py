@@ -113,17 +113,19 @@ def _frame(headers: dict[str, str], payload: bytes) -> Frame:
 
 def encode_event(name: str, payload: bytes, /) -> bytes:
     """The message of an event."""
-    return encode_message({":event-type": name, ":content-type": "application/json", ":message-type": "event"}, payload)
+    return encode_event_message(
+        {":event-type": name, ":content-type": "application/json", ":message-type": "event"}, payload
+    )
 
 
 def encode_exception(name: str, payload: bytes, /) -> bytes:
     """The message of an error."""
-    return encode_message(
+    return encode_event_message(
         {":exception-type": name, ":content-type": "application/json", ":message-type": "exception"}, payload
     )
 
 
-def encode_message(headers: Mapping[str, str], payload: bytes, /) -> bytes:
+def encode_event_message(headers: Mapping[str, str], payload: bytes, /) -> bytes:
     """A message with headers that are texts."""
     encoded = b"".join(_header(name.encode(), value.encode()) for name, value in headers.items())
     prelude = struct.pack(">II", OVERHEAD + len(encoded) + len(payload), len(encoded))

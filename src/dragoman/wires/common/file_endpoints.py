@@ -101,7 +101,7 @@ def whole_seconds(fields: dict[str, FormField], name: str, /, *, days: int) -> i
     return int(text)
 
 
-def query_of(http: HttpRequest, /) -> dict[str, list[str]]:
+def query_members(http: HttpRequest, /) -> dict[str, list[str]]:
     """The members of the query of a request."""
     return parse_qs(http.path.partition("?")[2])
 

@@ -70,7 +70,7 @@ class FramedStreamDecoder:
             self._advance(data)
         except DragomanError as error:
             self.error = error
-            add_usage(error, out)
+            add_reported_usage(error, out)
             events = out.take()
             if not data or not events:
                 raise
@@ -96,7 +96,7 @@ class FramedStreamDecoder:
             raise Malformed("an event is nested too deeply") from error
 
 
-def add_usage(error: DragomanError, out: Assembler, /) -> None:
+def add_reported_usage(error: DragomanError, out: Assembler, /) -> None:
     """Give an error the usage that the response reported before it failed."""
     if error.usage is None and out.usage is not None:
         error.annotate(usage=msgspec.structs.replace(out.usage, source="partial"))

@@ -100,7 +100,7 @@ def read_id(body: bytes, name: str, /) -> str:
     return value
 
 
-def is_text(part: Media, /) -> bool:
+def is_text_document(part: Media, /) -> bool:
     """Whether a part is a document of text."""
     return isinstance(part, Document) and part.mime.startswith("text/")
 

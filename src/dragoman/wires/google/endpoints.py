@@ -11,7 +11,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, ModelInfo, Request
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import GOOGLE, GOOGLE_CLOUD, EmbeddingForm, encode_options
+from dragoman.wires.common.embedding_forms import GOOGLE, GOOGLE_CLOUD, EmbeddingForm, encode_embedding_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.notices import NoticeCollector
@@ -64,7 +64,7 @@ class _Endpoints(Endpoints):
         strings, notes = require_texts(texts, target), NoticeCollector(NAME)
         if cloud_of(target) is not None:
             return _encode_cloud_embeddings(strings, options, target, notes)
-        fields = encode_options(options, GOOGLE, target, notes)
+        fields = encode_embedding_options(options, GOOGLE, target, notes)
         model = _resource(target)
         requests = [{"model": model, "content": {"parts": [{"text": text}]}, **fields} for text in strings]
         return post_request(target, f"/{model}:batchEmbedContents", {"requests": requests}, notes)
@@ -79,7 +79,7 @@ def _is_embed_content(target: Target) -> bool:
 def _encode_cloud_embeddings(
     texts: list[str], options: EmbeddingOptions, target: Target, notes: NoticeCollector
 ) -> HttpRequest:
-    fields = encode_options(options, GOOGLE_CLOUD, target, notes)
+    fields = encode_embedding_options(options, GOOGLE_CLOUD, target, notes)
     if _is_embed_content(target):
         content = {"role": "user", "parts": [{"text": text} for text in texts]}
         method, field = ":embedContent", "embedContentConfig"

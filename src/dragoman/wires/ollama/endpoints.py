@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types.embedding import EmbeddingOptions
-from dragoman.wires.common.embedding_forms import OLLAMA, EmbeddingForm, encode_options
+from dragoman.wires.common.embedding_forms import OLLAMA, EmbeddingForm, encode_embedding_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.notices import NoticeCollector
@@ -23,7 +23,7 @@ class _Endpoints(Endpoints):
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
         notes = NoticeCollector(NAME)
-        fields = encode_options(options, OLLAMA, target, notes)
+        fields = encode_embedding_options(options, OLLAMA, target, notes)
         body = {"model": target.model, "input": require_texts(texts, target), **fields}
         return post_request(target, "/api/embed", body, notes)
 

@@ -10,7 +10,7 @@ from dragoman.types import JsonObject
 from dragoman.wires.common.file_endpoints import (
     file_endpoints,
     files_after,
-    query_of,
+    query_members,
     read_limit,
     uploaded_file,
     whole_seconds,
@@ -50,7 +50,7 @@ def _decode_upload(fields: dict[str, FormField]) -> UploadedFile:
 
 
 def _decode_list(http: HttpRequest) -> _Page:
-    query = query_of(http)
+    query = query_members(http)
     order = query.get("order", ["desc"])[-1]
     if order not in ("asc", "desc"):
         raise InvalidRequest(f"order must be asc or desc, got {order[:20]!r}", param="order")

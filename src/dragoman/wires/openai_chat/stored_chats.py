@@ -10,7 +10,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import JsonObject, Request, is_list, is_object
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.file_endpoints import query_of, read_limit
+from dragoman.wires.common.file_endpoints import query_members, read_limit
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
 from dragoman.wires.common.server_endpoints import (
@@ -99,13 +99,13 @@ def _encode_list(_: ChatQuery, page: ChatPage) -> HttpResponse:
 
 
 def _decode_list(http: HttpRequest) -> ChatQuery:
-    query = query_of(http)
+    query = query_members(http)
     metadata = {match[1]: values[-1] for name, values in query.items() if (match := _METADATA.fullmatch(name))}
     return replace(_decode_page("list", "", http), model=query.get("model", [None])[-1], metadata=metadata)
 
 
 def _decode_page(action: Literal["list", "fetch"], id: str, http: HttpRequest) -> ChatQuery:
-    query = query_of(http)
+    query = query_members(http)
     order = query.get("order", ["asc"])[-1]
     if order not in ("asc", "desc"):
         raise InvalidRequest(f"order must be asc or desc, got {order[:20]!r}", param="order")
