@@ -1,4 +1,5 @@
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from dragoman.cli import main
 from dragoman.cli.commands.doctor import EXTRAS
 from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import dragoman
+from tests.support.paths import ROOT
 
 
 def test_a_machine_without_keys_is_ok_and_gets_hints() -> None:
@@ -26,6 +28,11 @@ def test_extras_that_are_not_installed_are_hints(
     monkeypatch.setitem(EXTRAS, "google", ("no_such_package.auth", "Google credentials"))
     main(["doctor"])
     assert "no extra google, for Google credentials" in capsys.readouterr().out
+
+
+def test_it_knows_every_extra_for_users() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(EXTRAS) == set(project["optional-dependencies"]) - {"bench", "dev", "docs", "real", "sdks"}
 
 
 def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:

@@ -31,10 +31,13 @@ EXTRAS = {
     "gateway": ("uvloop", "dragoman serve in half the CPU time"),
     "redis": ("redis", "gateways that share state"),
     "mcp": ("mcp", "tools of MCP servers"),
+    "prices": ("genai_prices", "a newer and longer price list"),
+    "otel": ("opentelemetry", "spans and metrics"),
     "aws": ("botocore", "AWS roles and SSO, for Bedrock"),
     "google": ("google.auth", "Google credentials, for Vertex AI"),
     "azure": ("azure.identity", "Microsoft Entra, for Azure"),
     "heif": ("pillow_heif", "HEIC images"),
+    "litellm": ("yaml", "dragoman import-litellm"),
     "ray": ("ray", "dragoman batch --ray"),
 }
 _CA_FILE = "SSL_CERT_FILE"
