@@ -347,7 +347,7 @@ class Chain:
                     self.current_target = None
                     if candidate.degrade and isinstance(error, Unsupported):
                         return None  # the first attempt has recorded the same error
-                    backoff = yield from self._handle_error(candidate, error, began, admission)
+                    backoff = yield from self._decide_after_error(candidate, error, began, admission)
                 else:
                     if completed is None:
                         self._candidates.append(candidate)
@@ -425,7 +425,7 @@ class Chain:
         self._attempts.append(unchecked(SERVED, target=name, duration=duration, usage=response.usage))
         return unchecked(response, attempts=tuple(self._attempts))
 
-    def _handle_error(
+    def _decide_after_error(
         self, candidate: _Candidate, error: DragomanError, began: float, admission: TargetAdmission
     ) -> Plan[float | None]:
         """Record an error. Seconds until the retry, or None to try the next target; raises if the call must end."""
