@@ -10,7 +10,7 @@ from dragoman.targets.model_families import apply_families, families, override
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Quirks, Target
 
-KNOWN = Registry(env={"AZURE_OPENAI_ENDPOINT": "https://x"})
+KNOWN = Registry(env={"AZURE_OPENAI_ENDPOINT": "https://x", "AWS_REGION": "us-east-1"})
 
 
 def facts(name: str) -> dict[str, Any]:
@@ -128,12 +128,23 @@ def test_claude_thinks_in_the_form_of_its_generation(model: str, form: str | Non
         ("claude-mythos-preview", False),
         ("claude-fable-5", True),
         ("claude-opus-5", True),
-        ("claude-sonnet-5-5", True),
+        ("claude-sonnet-5-5", False),
+        ("claude-fable-5-2", False),
+        ("claude-mythos-5-1", False),
+        ("claude-mythos-5", True),
+        ("claude-sonnet-5", True),
         ("claude-sonnet-4-5", True),
     ],
 )
 def test_claude_can_be_forced_unless_it_always_thinks(model: str, forced: bool) -> None:  # noqa: FBT001
+    """The migration guides of Fable 5.1, Opus 5.5 and Sonnet 5.5 (2026-11)."""
     assert facts(f"anthropic/{model}")["forced_choice"] == forced
+
+
+@pytest.mark.parametrize("model", ["fable-5-1", "mythos-5-2", "opus-5-5", "sonnet-5-5"])
+def test_the_same_holds_on_bedrock(model: str) -> None:
+    known = facts(f"bedrock/us.anthropic.claude-{model}")
+    assert (known["forced_choice"], known["efforts"]) == (False, ("low", "medium", "high", "max"))
 
 
 @pytest.mark.parametrize(
@@ -169,10 +180,23 @@ def test_claude_takes_schemas_from_4_5_on(model: str, schema: bool) -> None:  # 
         ("claude-opus-4-20250514", 32000),
         ("claude-opus-4-1", 32000),
         ("claude-sonnet-4-20250514", 64000),
-        ("claude-opus-5", 64000),
+        ("claude-sonnet-4-5", 64000),
+        ("claude-haiku-4-5-20251001", 64000),
+        ("claude-opus-4-5", 64000),
+        ("claude-opus-4-6", 128000),
+        ("claude-sonnet-4-6", 128000),
+        ("claude-opus-4-8", 128000),
+        ("claude-opus-5", 128000),
+        ("claude-opus-5-5", 128000),
+        ("claude-sonnet-5", 128000),
+        ("claude-haiku-5-5", 128000),
+        ("claude-fable-5-1", 128000),
+        ("claude-mythos-5", 128000),
     ],
 )
 def test_claude_writes_up_to_its_limit(model: str, output: int) -> None:
+    """The page of each model (2026-11)."""
+    assert facts(f"anthropic/{model}")["context_window"] == (1000000 if output == 128000 else 200000)
     assert facts(f"anthropic/{model}")["max_output"] == output
 
 
@@ -239,6 +263,7 @@ def test_models_of_openai_that_think_take_no_penalties(model: str) -> None:
         ("gpt-5.2-chat-latest", ("low", "medium", "high"), False),
         ("gpt-6-astra", LEVELS, False),
         ("gpt-6-sol", ("none", *LEVELS), False),
+        ("gpt-6-sol-2026-09-22", ("none", *LEVELS), False),
         ("gpt-6-luna", ("none", *LEVELS), False),
         ("gpt-6.1-sol", LEVELS, False),
     ],
@@ -270,7 +295,14 @@ def test_only_audio_models_of_openai_take_audio() -> None:
 
 @pytest.mark.parametrize(
     ("model", "window", "output"),
-    [("gpt-5", 400000, 128000), ("gpt-4o-mini", 128000, 16384), ("gpt-4.1", 1047576, 32768), ("o3", 200000, 100000)],
+    [
+        ("gpt-6-astra", 1050000, 128000),
+        ("gpt-6.1-sol", 1050000, 128000),
+        ("gpt-5", 400000, 128000),
+        ("gpt-4o-mini", 128000, 16384),
+        ("gpt-4.1", 1047576, 32768),
+        ("o3", 200000, 100000),
+    ],
 )
 def test_openai_has_a_window(model: str, window: int, output: int) -> None:
     assert (facts(f"openai/{model}")["context_window"], facts(f"openai/{model}")["max_output"]) == (window, output)
