@@ -45,9 +45,9 @@ _ONE_OF_SAMPLING = r"claude-(opus-4-1|[a-z]+-4-[5-9])"
 _BOUND = r"claude-((fable|mythos)-5-[12]|opus-5-5)"
 """Models that bind a thinking block to the conversation before it."""
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
-_THINKS_ALWAYS = r"claude-(fable|mythos|opus-5-5)"
+_THINKS_ALWAYS = r"claude-(fable|mythos|(opus|sonnet)-5-5)"
 _THINKS_BY_DEFAULT = r"claude-[a-z]+-5"
-_NO_FORCED_CALL = r"claude-(opus-5-5|fable-5-[12]|mythos-5-1|mythos-preview)"
+_NO_FORCED_CALL = r"claude-((opus|sonnet)-5-5|(fable|mythos)-5-[12]|mythos-preview)"
 _NO_ENABLED = r"claude-[a-z]+-(4-[789]|5)"
 _OMITS_TEXT = _NO_ENABLED
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
