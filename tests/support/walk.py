@@ -19,7 +19,12 @@ HELPERS = ("wires/common", "media", "schema", "targets", "types")
 GUARDS = frozenset(
     {"is_object", "is_list", "__post_init__", "all_are", "check_texts", "check_fields", "check_reasoning"}
 )
-MAKERS = frozenset({"NamedParameters.__call__", "unchecked", "new_text", "new_message", "new_call", "new_result"})
+MAKERS = frozenset(
+    {
+        *("NamedParameters.__call__", "unchecked", "new_text", "new_message", "new_call", "new_result"),
+        *("new_usage", "new_finish", "new_response", "complete_response", "served_attempt"),
+    }
+)
 """What stands for the constructor of a value."""
 
 

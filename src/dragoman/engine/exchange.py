@@ -29,8 +29,9 @@ from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Pi
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
-from dragoman.types import Finish, Request, Response, Text, Thinking, Usage
+from dragoman.types import Attempt, Finish, Request, Response, Text, Thinking, Usage
 from dragoman.types.base import unchecked
+from dragoman.types.fast_constructors import complete_response
 from dragoman.wires.base import ClientHalf, StreamDecoder
 from dragoman.wires.common.classify import MALFORMED_CALLS, model_mistake
 from dragoman.wires.common.header_counts import counts_in_headers
@@ -93,7 +94,7 @@ def exchange(
         add_provider_headers(error, http_response)
         raise
     ended_at: float = yield Now()
-    response = _served(response, http, target, http_response)
+    response = served(response, http, target, http_response)
     return Completed(response, ended_at - began, ended_at, http_response)
 
 
@@ -111,23 +112,17 @@ def join_deltas(events: list[Event]) -> list[Event]:
     return joined
 
 
-def _served(response: Response, http: HttpRequest, target: Target, head: Head) -> Response:
+def served(
+    response: Response, http: HttpRequest, target: Target, head: Head, attempts: tuple[Attempt, ...] = (), /
+) -> Response:
     """The response with its target, the notices of the request, its cost, and what the provider said in its headers."""
     request_id, rate_limits = provider_headers(head)
-    return unchecked(
-        response,
-        target=target.name,
-        notices=tuple(dict.fromkeys(http.notices + response.notices)),
-        cost=cost_of(
-            target.price_name or target.provider,
-            target.model,
-            response.usage,
-            response.service_tier,
-            base_url=target.base_url,
-        ),
-        request_id=request_id,
-        rate_limits=rate_limits,
-    )
+    notices = http.notices + response.notices
+    name = target.price_name or target.provider
+    cost = cost_of(name, target.model, response.usage, response.service_tier, base_url=target.base_url)
+    if notices:
+        notices = tuple(dict.fromkeys(notices))
+    return complete_response(response, target.name, notices, request_id, rate_limits, cost, attempts)
 
 
 def time_left(
@@ -310,7 +305,7 @@ class _StreamedExchange:
             now = yield Now()
             if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in new):
                 content_length, self._last_content = decoder.content_length, now
-        response = _served(fold(self._events), self._http, self._target, answer.head)
+        response = served(fold(self._events), self._http, self._target, answer.head)
         if not self._has_emitted:
             if is_empty_response(response, self._request):
                 raise _empty(response)

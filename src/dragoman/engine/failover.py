@@ -19,7 +19,7 @@ from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
-from dragoman.engine.plain_call import SERVED, is_plain, plain_call
+from dragoman.engine.plain_call import is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.several_answers import several_answers
 from dragoman.engine.target_load import LimitState, Loads, look_later
@@ -34,6 +34,7 @@ from dragoman.targets.pools import Affinity, Fallbacks, Order, check_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Opaque, Request, Response
 from dragoman.types.base import Amount, WholeNumber, unchecked
+from dragoman.types.fast_constructors import served_attempt
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
 
@@ -422,7 +423,7 @@ class Chain:
         response = completed.response
         self._health.record_success(name, completed.latency)
         duration = completed.ended_at - began
-        self._attempts.append(unchecked(SERVED, target=name, duration=duration, usage=response.usage))
+        self._attempts.append(served_attempt(name, duration, response.usage))
         return unchecked(response, attempts=tuple(self._attempts))
 
     def _decide_after_error(

@@ -14,19 +14,17 @@ from dragoman import wires
 from dragoman.engine.attempt import HEAVY_MESSAGES, annotate_error
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
-from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit
+from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit, served
 from dragoman.engine.health import Health
 from dragoman.engine.prompt_caches import has_points
 from dragoman.engine.target_load import Loads
 from dragoman.errors import DragomanError, TimedOut
-from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
-from dragoman.targets.prices import cost_of
+from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
-from dragoman.types import Attempt, Request, Response
-from dragoman.types.base import unchecked
+from dragoman.types import Request, Response
+from dragoman.types.fast_constructors import served_attempt
 from dragoman.wires.common.client_half import is_text_only
 
-SERVED = Attempt(target="", outcome="served")
 LongWay: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
 """The plan that goes on after the error of an attempt that began at a moment; without an error, the plan of a call."""
 
@@ -89,26 +87,12 @@ def plain_call(
         ended_at: float = yield Now()
         duration = ended_at - began
         health.record_success(name, duration)
-        request_id, rate_limits = provider_headers(answer)
-        if loads is not None and rate_limits:
+        attempt = served_attempt(name, duration, response.usage)
+        response = served(response, http, target, answer, (attempt,))
+        if loads is not None and response.rate_limits:
             loads.learn(name, answer, ended_at)
-        attempt = unchecked(SERVED, target=name, duration=duration, usage=response.usage)
         yield Observe(attempt)
-        return unchecked(
-            response,
-            target=name,
-            notices=tuple(dict.fromkeys(notices)) if (notices := http.notices + response.notices) else (),
-            attempts=(attempt,),
-            request_id=request_id,
-            rate_limits=rate_limits,
-            cost=cost_of(
-                target.price_name or target.provider,
-                target.model,
-                response.usage,
-                response.service_tier,
-                base_url=target.base_url,
-            ),
-        )
+        return response
     if head is not None:
         add_provider_headers(failure, head)
     elif isinstance(failure, TimedOut):

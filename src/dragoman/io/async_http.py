@@ -111,7 +111,7 @@ class AsyncConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
-    async def receive(self, ends: float | None, /) -> None:
+    def receive(self, ends: float | None, /) -> "asyncio.Future[None]":
         """Wait for more of the response, or for the end of the connection, until a moment; then TimeoutError."""
         if self._is_lost or self._error is not None:
             raise self._error or ConnectionResetError("the server closed the connection")
@@ -125,10 +125,7 @@ class AsyncConnection(asyncio.Protocol):
             if self._timer is None or ends < self._ends:
                 self._start_timer(ends)
             self._ends = ends
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        return waiter
 
     def _start_timer(self, ends: float) -> None:
         if self._timer is not None:
@@ -137,12 +134,13 @@ class AsyncConnection(asyncio.Protocol):
 
     def _expire(self) -> None:
         self._timer = None
-        if self._waiter is None or self._waiter.done() or self._ends == math.inf:
+        waiter = self._waiter
+        if waiter is None or waiter.done() or self._ends == math.inf:
             return
         if time.monotonic() < self._ends:  # another wait than that for which the timer was started
             self._start_timer(self._ends)
         else:
-            self._waiter.set_exception(TimeoutError())
+            waiter.set_exception(TimeoutError())
 
     def release(self) -> None:
         """The response was read to its end: keep the connection if the server does."""
@@ -200,8 +198,9 @@ class AsyncConnection(asyncio.Protocol):
             self._pool.waiting.discard(self)
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():  # done: its task was cancelled, or the time is over
+            waiter.set_result(None)
 
     # Connecting ------------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,8 @@ class Driver:
                 continue
             return execution.result
         finally:
-            execution.end()
+            if not execution.is_over:
+                execution.end()
 
     async def arun(self, plan: Plan[T], /) -> T:
         """The result of a plan; its events are dropped."""
@@ -103,7 +104,8 @@ class Driver:
                 continue
             return execution.result
         finally:
-            await execution.aend()
+            if not execution.is_over:
+                await execution.aend()
 
     def iterate(self, plan: Plan[T], stopper: Stopper | None = None, /) -> Generator[Any, None, T]:
         """Yield the events of a plan; return its result. With a stopper, another thread can stop it."""
@@ -314,6 +316,8 @@ class _Execution(_Resources, Generic[T]):
     """One run of a plan. It advances to the next `Emit`, and to None at the end of the plan."""
 
     result: T
+    is_over = False
+    """Whether the plan has returned and left nothing open, as most do: then there is nothing to end."""
 
     def __init__(self, driver: Driver, plan: Plan[T], stopper: Stopper | None = None) -> None:
         self._driver = driver
@@ -330,6 +334,7 @@ class _Execution(_Resources, Generic[T]):
                 if self.handle is not None:
                     self.finish()
                 self.result = stop.value
+                self.is_over = self._jobs is None
                 return None
             answer, error = None, None
             # Not isinstance(), which takes three times as long for a struct of another class.
@@ -361,6 +366,7 @@ class _Execution(_Resources, Generic[T]):
                 if self.handle is not None:
                     await self.afinish()
                 self.result = stop.value
+                self.is_over = self._ajobs is None
                 return None
             answer, error = None, None
             if type(effect) is Emit:

@@ -46,7 +46,8 @@ class RequestHead(NamedTuple):
 
     def fits(self, request: HttpRequest) -> bool:
         """Whether a request to the same URL has this head."""
-        return self.headers == request.headers and self.method == request.method
+        headers = request.headers
+        return (headers is self.headers or headers == self.headers) and self.method == request.method
 
     def with_body(self, body: bytes) -> bytes:
         """The bytes of the request."""

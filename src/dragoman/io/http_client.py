@@ -24,6 +24,7 @@ from dragoman.io.async_http import AsyncConnection, LoopPools
 from dragoman.io.blocking_http import BlockingConnection
 from dragoman.io.connect import Place, place_of, tls_context
 from dragoman.io.connection_pool import Pool
+from dragoman.io.forks import FORKS
 from dragoman.io.http1 import RequestHead, ResponseParser, encode_head
 from dragoman.io.transport import unsendable, with_date
 
@@ -63,7 +64,7 @@ class HttpClient:
         """By origin and path: the head of the last request."""
         self._pool: Pool[BlockingConnection] = Pool()
         self._loop_pools = LoopPools()
-        self._process = os.getpid()
+        self._forks = FORKS.count
 
     def __repr__(self) -> str:
         return "HttpClient()"
@@ -174,21 +175,24 @@ class HttpClient:
         connection = pool.get(place, now) or AsyncConnection(place, pool, loop)
         parser = connection.parser
         pool.waiting.add(connection)
+        is_open = False
         try:
-            with connection:
-                if not connection.is_connected:
-                    connect_ends = None if effect.connect is None else now + effect.connect
-                    await connection.connect(
-                        _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
-                    )
-                parser.start(limit)
-                connection.send(data)
-                while not parser.has_head:
-                    await connection.receive(ends)
+            if not connection.is_connected:
+                connect_ends = None if effect.connect is None else now + effect.connect
+                await connection.connect(
+                    _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
+                )
+            parser.start(limit)
+            connection.send(data)
+            while not parser.has_head:
+                await connection.receive(ends)
+            is_open = True
         except _FAULTS as error:
             _fail(error, effect.request, connection, "no answer in time")
         finally:
             pool.waiting.discard(connection)
+            if not is_open:
+                connection.close()
         return connection
 
     # Both ------------------------------------------------------------------------------------------------------------
@@ -199,7 +203,7 @@ class HttpClient:
 
     def _prepare(self, request: HttpRequest) -> tuple[Place, bytes]:
         """Where a request goes, and its bytes."""
-        if os.getpid() != self._process:
+        if self._forks != FORKS.count:
             self._check_process()
         head = self._heads.get((request.origin, request.path))
         if head is None or not head.fits(request):
@@ -227,9 +231,8 @@ class HttpClient:
 
     def _check_process(self) -> None:
         """After a fork the connections belong to the parent; the child makes its own."""
-        process = os.getpid()
-        if process != self._process:
-            self._process = process
+        if self._forks != FORKS.count:
+            self._forks = FORKS.count
             _OF_PARENT.append(self._loop_pools)
             self._pool.forget()
             self._loop_pools = LoopPools()

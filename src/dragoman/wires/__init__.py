@@ -25,7 +25,7 @@ def get(name: str, /) -> Wire:
     >>> get("ollama").name
     'ollama'
     """
-    wire = _LOADED.get(name) if is_text(name) else None
+    wire = _LOADED.get(name) if type(name) is str else None
     if wire is None:
         if not is_text(name) or name not in NAMES:
             raise SetupError(f"name must be one of {', '.join(NAMES)}, got {shown(name)}", param="name")

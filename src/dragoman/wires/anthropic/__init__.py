@@ -5,7 +5,7 @@ from functools import partial
 from dragoman.wires.anthropic.batch_endpoints import BATCH_ENDPOINTS
 from dragoman.wires.anthropic.batches import MessageBatches
 from dragoman.wires.anthropic.decoder import AnthropicDecoder
-from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
+from dragoman.wires.anthropic.encoder import encode_plain_request, encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
 from dragoman.wires.anthropic.files import AnthropicFiles
 from dragoman.wires.anthropic.hosted_tools import encode_hosted_tool
@@ -33,6 +33,7 @@ WIRE = Wire(
         framing=partial(SseOrBinary, ChunkDecoder),
         decode_error=decode_hosted_error,
         caching="blocks",
+        encode_plain=encode_plain_request,
         decode_plain=decode_plain,
     ),
     server=AnthropicServer(),

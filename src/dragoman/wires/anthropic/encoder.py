@@ -83,10 +83,14 @@ def version_header(target: Target, /) -> dict[str, str]:
     return {"anthropic-version": target.quirks.api_version or VERSION}
 
 
+def encode_plain_request(request: Request, target: Target) -> HttpRequest | None:
+    """The HTTP request if it is only text, with few options; else None."""
+    body = encode_plain(request, target)
+    return None if body is None else post_request(target, PATH, body, None, **version_header(target))
+
+
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    if not request.extra and (plain := encode_plain(request, target)) is not None:
-        return post_request(target, PATH, plain, None, **version_header(target))
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = dict(body_extra(request, target, notes))
     system, turns = prepare_history(request, target, notes)

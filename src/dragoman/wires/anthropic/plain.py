@@ -12,9 +12,8 @@ import msgspec
 
 from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
-from dragoman.types import Finish, JsonObject, Message, Request, Response, Text
-from dragoman.types.base import unchecked
-from dragoman.types.fast_constructors import new_message, new_text
+from dragoman.types import JsonObject, Request, Response, Text
+from dragoman.types.fast_constructors import new_finish, new_message, new_response, new_text
 from dragoman.wires.anthropic.schema import (
     COUNTS,
     DEFAULT_MAX_TOKENS,
@@ -104,8 +103,6 @@ def _add_sampling(body: JsonObject, request: Request, target: Target) -> bool:
 
 
 _BODY = msgspec.json.Decoder(_PlainBody)
-_FINISH = Finish(reason="stop")
-_RESPONSE = Response(message=Message(role="assistant"), finish=_FINISH)
 
 
 def decode_plain(body: bytes, _request: Request | None, _target: Target | None, /) -> Response | None:
@@ -121,15 +118,12 @@ def decode_plain(body: bytes, _request: Request | None, _target: Target | None, 
         return None
     rest = {name: value for name, value in tokens.items() if name not in COUNTS}
     tier = tokens.get("service_tier")
-    return unchecked(
-        _RESPONSE,
+    return new_response(
+        new_message("assistant", (new_text(block.text),)),
+        new_finish(reason, message.stop_reason, {NAME: {"usage": rest}} if rest else {}),
+        usage,
         id=message.id or None,
         model=message.model or None,
-        message=new_message(role="assistant", parts=(new_text(text=block.text),)),
-        finish=unchecked(
-            _FINISH, reason=reason, raw=message.stop_reason, extra={NAME: {"usage": rest}} if rest else {}
-        ),
-        usage=usage,
+        created=None,
         service_tier=tier if isinstance(tier, str) else None,
-        rate_limits={},
     )

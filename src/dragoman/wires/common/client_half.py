@@ -37,6 +37,7 @@ class WireClient:
         decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
         thinking_extra: Extra | None = None,
         caching: Caching | None = None,
+        encode_plain: Callable[[Request, Target], HttpRequest | None] | None = None,
         decode_plain: Callable[[bytes, Request | None, Target | None], Response | None] | None = None,
         encode_completion: Callable[[Request, Target], HttpRequest | None] | None = None,
         hosted_tool: HostedEncoder | None = None,
@@ -53,18 +54,26 @@ class WireClient:
         self._caching: Caching | None = caching
         """How requests mark what a target caches, if all targets of this wire take the same marks."""
         self._hosted_tool = hosted_tool
+        self._encode_plain = encode_plain
+        """A short way for a request that is only text, with few options; it returns None for any other request."""
         self._decode_plain = decode_plain
         """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
         self._encode_completion = encode_completion
         """Encodes a request that continues a text, if the wire has one; it returns None if the target does not."""
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
+        can, encode_plain = target.capabilities, None if request.extra else self._encode_plain
+        # A text needs nothing else of a target, and none of the other steps.
+        if encode_plain is not None and can.chats and (can.streaming or not request.stream):
+            plain = encode_plain(request, target)
+            if plain is not None:
+                return plain
         if request.raw or request.suffix is not None:
             return self._encode_text(request, target)
-        if request.tools or request.stream or request.schema is not None or not target.capabilities.chats:
+        if request.tools or request.stream or request.schema is not None or not can.chats:
             check_capabilities(request, target)
         if not is_text_only(request):
-            check_media(request, target.capabilities)
+            check_media(request, can)
         if not needs_caching(request):
             return self._encode_request(request, target)
         notes = NoticeCollector(self._wire, strict=request.strict)

@@ -12,7 +12,7 @@ from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_f
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
 from dragoman.wires.openai_chat.custom_tools import returned_call
 from dragoman.wires.openai_chat.decoder import ChatDecoder
-from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
+from dragoman.wires.openai_chat.encoder import encode_plain_request, encode_request, encode_tools
 from dragoman.wires.openai_chat.endpoints import ENDPOINTS
 from dragoman.wires.openai_chat.files import FILES
 from dragoman.wires.openai_chat.messages import encode_result
@@ -33,6 +33,7 @@ WIRE = Wire(
         decoder=ChatDecoder,
         framing=partial(SseOrBinary, ChunkDecoder),
         decode_error=decode_hosted_error,
+        encode_plain=encode_plain_request,
         decode_plain=decode_plain,
         encode_completion=encode_completion,
         thinking_extra={NAME: {"fields": ["reasoning_content"]}},

@@ -44,10 +44,14 @@ _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}, "required": []
 PATH = "/chat/completions"
 
 
+def encode_plain_request(request: Request, target: Target) -> HttpRequest | None:
+    """The HTTP request if it is only text, with few options; else None."""
+    body = encode_plain(request, target)
+    return None if body is None else post_request(target, PATH, body, None)
+
+
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
-    if (plain := encode_plain(request, target)) is not None:
-        return post_request(target, PATH, plain, None)
     if not target.quirks.client_tools and request.tools:
         request = as_functions(request)
     notes = NoticeCollector(NAME, strict=request.strict)

@@ -5,37 +5,86 @@ depends on how many functions it runs through. `tests/wires/openai_chat/test_pla
 """
 
 from operator import attrgetter
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
-from dragoman.types import UNKNOWN_USAGE, Finish, JsonObject, Message, Request, Response, Text
-from dragoman.types.base import unchecked
-from dragoman.types.fast_constructors import new_message, new_text
+from dragoman.types import UNKNOWN_USAGE, JsonObject, Request, Response, Text
+from dragoman.types.fast_constructors import new_finish, new_message, new_response, new_text
 from dragoman.wires.common.classify import model_mistake
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
 from dragoman.wires.common.options import tier_word
 from dragoman.wires.common.prompt_size import is_cut_prompt
-from dragoman.wires.openai_chat.schema import FINISH_REASONS, ChatChoice, ChatChunk, read_usage, write_usage
+from dragoman.wires.openai_chat.schema import (
+    FINISH_REASONS,
+    ChatBaseResponse,
+    ChatMessage,
+    ChatUsage,
+    read_usage,
+    write_usage,
+)
 from dragoman.wires.openai_chat.stream_encoder import encode_finish
 
-_BODY = msgspec.json.Decoder(ChatChunk, strict=False)
-_NO_CHOICE = ChatChoice()
+_NoText: TypeAlias = Annotated[str, Meta(max_length=0)] | None
+_NoList: TypeAlias = Annotated[list[Any], Meta(max_length=0)] | None
+_NoObject: TypeAlias = Annotated[dict[str, Any], Meta(max_length=0)] | None
+
+
+class _PlainMessage(msgspec.Struct, gc=False):
+    content: Annotated[str, Meta(min_length=1)]
+    refusal: _NoText = None
+    reasoning_content: None = None
+    reasoning: None = None
+    reasoning_details: _NoList = None
+    tool_calls: _NoList = None
+    function_call: None = None
+    annotations: _NoList = None
+    citations: _NoList = None
+    executed_tools: _NoList = None
+    images: _NoList = None
+    audio: None = None
+    context: _NoObject = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    message: _PlainMessage
+    finish_reason: str
+    native_finish_reason: Any = None
+    index: Literal[0] | None = None
+    delta: ChatMessage | None = None
+    text: str | None = None
+    logprobs: None = None
+    usage: None = None
+    error: None = None
+    content_filter_results: _NoObject = None
+
+
+class _PlainBody(msgspec.Struct, gc=False):
+    """A `ChatChunk` with one text and nothing unusual: the decoder refuses any other, so nothing is checked twice."""
+
+    choices: tuple[_PlainChoice]
+    id: str | int | None = None
+    object: str | None = None
+    model: str | None = None
+    created: Any = None
+    usage: ChatUsage | None = None
+    error: None = None
+    base_resp: ChatBaseResponse | None = None
+    citations: _NoList = None
+    search_results: _NoList = None
+    service_tier: Any = None
+    prompt_filter_results: _NoList = None
+
+
+_BODY = msgspec.json.Decoder(_PlainBody, strict=False)
 _QUICK = ("messages", "system", "temperature", "top_p", "max_tokens", "stream")
 """What a plain request may have. Every other option must have its default."""
 _OPTIONS = attrgetter(*(name for name in Request.__struct_fields__ if name not in _QUICK))
 _NO_OPTIONS = _OPTIONS(Request())
-_MESSAGE_EXTRAS = attrgetter(
-    *("executed_tools", "citations", "tool_calls", "annotations", "context", "refusal", "images", "audio"),
-    "reasoning_details",
-)
-_CHOICE_EXTRAS = attrgetter("index", "error", "content_filter_results")
-_CHUNK_EXTRAS = attrgetter("error", "prompt_filter_results", "citations", "search_results")
-"""What a plain answer does not have."""
 _ROLES = ("user", "assistant")
-_FINISH = Finish(reason="stop")
-_RESPONSE = Response(message=Message(role="assistant"), finish=_FINISH)
 
 
 def encode_plain(request: Request, target: Target) -> JsonObject | None:
@@ -103,30 +152,23 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
         chunk = _BODY.decode(body)
     except DECODE_ERRORS:
         return None
-    choice = chunk.choices[0] if chunk.choices is not None and len(chunk.choices) == 1 else _NO_CHOICE
-    message, reason = choice.message, FINISH_REASONS.get(choice.finish_reason or "")
-    if message is None or reason is None or type(message.content) is not str or not message.content:
+    (choice,) = chunk.choices
+    text, reason = choice.message.content, FINISH_REASONS.get(choice.finish_reason)
+    if reason is None or chunk.object == "error" or len(text) > MAX_RESPONSE:
         return None
-    if (
-        any(_MESSAGE_EXTRAS(message)) or any(_CHOICE_EXTRAS(choice)) or any(_CHUNK_EXTRAS(chunk))
-        or message.reasoning_content is not None or message.reasoning is not None
-        or message.function_call is not None or choice.logprobs is not None or choice.usage is not None
-        or chunk.object == "error" or len(message.content) > MAX_RESPONSE
-        or (target is not None and target.quirks.think_tags)
-        or (choice.native_finish_reason and model_mistake(choice.native_finish_reason))
-    ):  # fmt: skip
+    if choice.native_finish_reason and model_mistake(choice.native_finish_reason):
+        return None
+    if target is not None and target.quirks.think_tags:
         return None
     usage = UNKNOWN_USAGE if chunk.usage is None else read_usage(chunk.usage)
     if request is not None and is_cut_prompt(request, usage):
         return None
-    return unchecked(
-        _RESPONSE,
+    return new_response(
+        new_message("assistant", (new_text(text),)),
+        new_finish(reason, choice.finish_reason, {}),
+        usage,
         id=str(chunk.id or "") or None,
         model=chunk.model or None,
         created=created if type(created := chunk.created) is int and created > 0 else to_timestamp(created),
-        message=new_message(role="assistant", parts=(new_text(text=message.content),)),
-        finish=unchecked(_FINISH, reason=reason, raw=choice.finish_reason, extra={}),
-        usage=usage,
         service_tier=chunk.service_tier if type(chunk.service_tier) is str else None,
-        rate_limits={},
     )

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
-from dragoman.types.base import unchecked
+from dragoman.types.fast_constructors import new_usage
 from dragoman.types.requests import RARE_OPTIONS
 from dragoman.wires.common.extra import VERBATIM
 from dragoman.wires.common.json import whole_number, without_none
@@ -319,14 +319,11 @@ class ChatFunctionDefinition(msgspec.Struct):
     strict: bool | None = None
 
 
-_USAGE = Usage()
-
-
 def read_usage(tokens: ChatUsage) -> Usage:
     """The token counts, wherever a server puts them."""
     input, output, total = tokens.prompt_tokens, tokens.completion_tokens, tokens.total_tokens
     if tokens == ChatUsage(prompt_tokens=input, completion_tokens=output, total_tokens=total):
-        return unchecked(_USAGE, input=input, output=output)
+        return new_usage(input, output)
     prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
     completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
     reasoning = _first(whole_number(completion.get("reasoning_tokens")), tokens.reasoning_tokens)
