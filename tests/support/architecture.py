@@ -72,6 +72,10 @@ class Module(NamedTuple):
         return _parse(self.text, self.path)
 
     @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return _nodes(self.text, self.path)
+
+    @property
     def name(self) -> str:
         """The dotted name: `dragoman.wires.anthropic` for `wires/anthropic/__init__.py`."""
         parts = self.path.removesuffix(".py").split("/")
@@ -95,6 +99,11 @@ class Module(NamedTuple):
 @cache
 def _parse(text: str, path: str) -> ast.Module:
     return ast.parse(text, path)
+
+
+@cache
+def _nodes(text: str, path: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(_parse(text, path)))
 
 
 @cache
@@ -126,7 +135,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 def type_names(module: Module) -> Iterator[str]:
     """The public classes of a module, and its type aliases: names in CamelCase that are assigned at the top."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             yield node.name
     for node in module.tree.body:
@@ -140,12 +149,17 @@ def type_names(module: Module) -> Iterator[str]:
         yield from (name for name in names if re.match(r"[A-Z]\w*[a-z]", name))
 
 
-def imports(module: Module) -> Iterator[tuple[int, str]]:
+@cache
+def imports(module: Module) -> tuple[tuple[int, str], ...]:
     """Line and dotted name of all that is imported, also inside functions and under TYPE_CHECKING.
 
     `from a import b` gives `a.b`: whether b is a module or a name in one, the first words of it are what counts.
     """
-    for node in ast.walk(module.tree):
+    return tuple(_imports(module))
+
+
+def _imports(module: Module) -> Iterator[tuple[int, str]]:
+    for node in module.nodes:
         match node:
             case ast.Import():
                 yield from ((node.lineno, alias.name) for alias in node.names)
@@ -219,15 +233,15 @@ def foreign_providers(module: Module) -> Iterator[str]:
     if module.wire is None:
         return
     foreign = PROVIDERS - set(module.wire.split("_"))
-    for line, text in _names_and_strings(module.tree):
+    for line, text in _names_and_strings(module):
         for word in sorted(foreign.intersection(_words(text))):
             if not (word in PLAIN_WORDS and " " in text):
                 yield f"{module.path}:{line}: names {word}; a provider's habits are quirks of its record"
 
 
-def _names_and_strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    prose = {id(constant) for constant in _bare_strings(tree)}
-    for node in ast.walk(tree):
+def _names_and_strings(module: Module) -> Iterator[tuple[int, str]]:
+    prose = {id(constant) for constant in _bare_strings(module)}
+    for node in module.nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
                 yield node.lineno, name
@@ -245,9 +259,9 @@ def _names_and_strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 pass
 
 
-def _bare_strings(tree: ast.Module) -> Iterator[ast.Constant]:
+def _bare_strings(module: Module) -> Iterator[ast.Constant]:
     """Strings that are statements: docstrings, and the ones below attributes."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str()) as constant):
                 yield constant
@@ -273,7 +287,7 @@ def long_files(module: Module) -> Iterator[str]:
 def broad_excepts(module: Module) -> Iterator[str]:
     if module.path in CATCHES_ALL:
         return
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.ExceptHandler(type=caught):
                 broad = caught is None or _catches_all(caught)
@@ -290,7 +304,7 @@ def _catches_all(caught: ast.expr) -> bool:
 
 
 def silent_excepts(module: Module) -> Iterator[str]:
-    handlers = (node for node in ast.walk(module.tree) if isinstance(node, ast.ExceptHandler))
+    handlers = (node for node in module.nodes if isinstance(node, ast.ExceptHandler))
     idle = {line for handler in handlers for node in ast.walk(handler) for line in _idle_lines(node)}
     for line in sorted(idle):
         yield f"{module.path}:{line}: an except that does nothing; handle it or let it rise"
@@ -300,7 +314,7 @@ def changed_errors(module: Module) -> Iterator[str]:
     """Assignments to attributes of a caught error; `errors.py` has the method for that."""
     if module.path == "errors.py":
         return
-    for handler in ast.walk(module.tree):
+    for handler in module.nodes:
         if not isinstance(handler, ast.ExceptHandler) or handler.name is None:
             continue
         for node in ast.walk(handler):
