@@ -32,30 +32,32 @@ CODE := $(wildcard src tests examples benchmarks)
 # get the processor at once. Those that wait longest and those that compute longest start first, so that both cores are busy to
 # the end. A group that fails does not stop the others. Coverage measures the pure layers, and only with
 # the direct tests of each: laws, properties (tests of hypothesis), fuzz tests and recordings repeat the same lines
-# thousands of times, and run without it, and so do the tests with the mark no_cover. The tests of the gateway that import the
-# official SDKs or schemathesis are one group, because those imports take seconds.
+# thousands of times, and run without it, and so do the tests with the mark no_cover. The tests of the gateway and of the
+# simulators that import the official SDKs or schemathesis are one group, because those imports take seconds.
 # The modules whose examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
 SDK_USE  := '^ *(from|import) (anthropic|boto3|google|ollama|openai|schemathesis)|importorskip|support\.gateway\.(sdks|fidelity)'
 NICE     := nice -n 10
 PYTESTS  := $(BIN)/pytest -q -p no:cacheprovider -p no:xdist -p no:xdist.looponfail -p no:anyio
 UNIT     := $(PYTESTS) -p no:schemathesis
+QUICK    := HYPOTHESIS_PROFILE=quick $(UNIT)
 EDGE     := $(wildcard $(patsubst %,tests/test_%.py,architecture deploy docs examples models public_api streaming walk))
 PURE     := tests/schema tests/media tests/targets tests/wires $(filter-out $(EDGE),$(wildcard tests/test_*.py)) \
             $(wildcard tests/tools/test_[dr]*.py)
 LAWS     := $(wildcard tests/wires/test_laws.py tests/wires/test_fuzz.py tests/wires/*/test_fuzz.py)
 PROPERTIES = $(filter-out $(LAWS),$(shell grep -rl --include='*.py' '^from hypothesis' $(PURE)))
 LAYERS    = $$($(BIN)/python -m tests.support.architecture
-SOURCES   = $(LAYERS) vocabulary helpers wires targets)
+VALUES    = $(LAYERS) vocabulary helpers targets)
+WIRES     = $(LAYERS) wires)
 RECORDED := tests/corpus tests/cli/test_translation.py
 BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
-SDKS      = $(filter-out $(BROWSER),$(shell grep -rlE --include='*.py' $(SDK_USE) tests/gateway)) tests/gateway/test_docs.py
+SDKS      = $(filter-out $(BROWSER),$(shell grep -rlE --include='*.py' $(SDK_USE) tests/gateway tests/testing)) tests/gateway/test_docs.py
 GATEWAY   = $(filter-out $(BROWSER) $(SDKS),$(wildcard tests/gateway/test_*.py))
 PARTS    := $(filter-out $(addsuffix /,$(BROWSER)) %__pycache__/,$(wildcard tests/gateway/*/))
 REST     := tests/engine tests/agents tests/tools tests/testing tests/demo $(EDGE)
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pyright-tests pure laws properties fast recordings gateway gateway-parts sdks browser io cli rest demo serve bench bench-gateway \
+.PHONY: help test check lint mypy pyright pyright-tests pure laws properties fast fast-values fast-wires recordings gateway gateway-parts sdks browser io cli rest demo serve bench bench-gateway \
         bench-resilience bench-routing soak fuzz format docs dist clean
 
 help:
@@ -73,7 +75,7 @@ test: $(VENV)/.dev
 endif
 
 check: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target fast mypy lint
+	@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target fast mypy lint
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -96,7 +98,7 @@ pyright-tests: $(VENV)/.dev
 	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python tests benchmarks
 
 pure: $(VENV)/.dev
-	$(NICE) $(UNIT) --cov --cov-report=term -m 'not hypothesis' $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
+	$(NICE) $(UNIT) --cov --cov-report=term -m 'not hypothesis' $(PURE) $(VALUES) $(WIRES) $(addprefix --ignore=,$(LAWS))
 
 laws: $(VENV)/.dev
 	$(NICE) $(UNIT) $(LAWS)
@@ -104,9 +106,14 @@ laws: $(VENV)/.dev
 properties: $(VENV)/.dev
 	$(NICE) $(UNIT) -m hypothesis $(PROPERTIES)
 
-fast: $(VENV)/.dev
-	HYPOTHESIS_PROFILE=quick $(UNIT) $(PURE) $(SOURCES) tests/test_architecture.py \
-	    $(addprefix --ignore=,$(filter %test_fuzz.py,$(LAWS)))
+# The tests of the pure layers without the fuzz tests, in two halves of about the same time.
+fast: fast-values fast-wires
+
+fast-values: $(VENV)/.dev
+	$(QUICK) $(filter-out tests/wires,$(PURE)) $(VALUES) tests/test_architecture.py
+
+fast-wires: $(VENV)/.dev
+	$(QUICK) tests/wires $(WIRES) $(addprefix --ignore=,$(filter %test_fuzz.py,$(LAWS)))
 
 recordings: $(VENV)/.dev
 	$(NICE) $(UNIT) $(RECORDED)
@@ -130,7 +137,7 @@ cli: $(VENV)/.dev
 	$(UNIT) tests/cli $(addprefix --ignore=,$(RECORDED))
 
 rest: $(VENV)/.dev
-	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(wildcard tests/tools/test_[dr]*.py))
+	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(SDKS) $(wildcard tests/tools/test_[dr]*.py))
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py

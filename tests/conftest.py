@@ -28,7 +28,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("quick", settings.get_profile("steady"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("steady"), max_examples=10)
 settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 

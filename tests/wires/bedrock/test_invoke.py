@@ -280,14 +280,18 @@ NOVA_STREAM: list[JsonObject] = [
 ]
 
 
-@pytest.mark.no_cover
-def test_every_cut_of_a_stream_of_nova_raises() -> None:
-    data = wrapped(*NOVA_STREAM)
-    whole, error = laws.read(BEDROCK.client.stream_decoder(), [data])
+def test_a_stream_of_nova_is_read() -> None:
+    whole, error = laws.read(BEDROCK.client.stream_decoder(), [wrapped(*NOVA_STREAM)])
     assert error is None
     response = fold(whole)
     assert (response.thinking, response.text, response.usage) == ("Hm.", "Höher now", Usage(input=3, output=1))
     assert response.tool_calls == (ToolCall(id="t", name="tide", arguments={"port": "Brest"}),)
+
+
+@pytest.mark.no_cover
+def test_every_cut_of_a_stream_of_nova_raises() -> None:
+    data = wrapped(*NOVA_STREAM)
+    whole, _ = laws.read(BEDROCK.client.stream_decoder(), [data])
     for cut in range(len(data)):
         events, error = laws.read(BEDROCK.client.stream_decoder(), [data[:cut]])
         assert isinstance(error, Truncated)

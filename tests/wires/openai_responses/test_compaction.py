@@ -178,7 +178,6 @@ def test_an_item_has_limits(data: bytes, excess: str) -> None:
         decode([ASK, item])
 
 
-@pytest.mark.no_cover
 def test_the_items_of_a_request_have_a_limit_together() -> None:
     said = {"role": "user", "content": "a", "odd": [1] * 99_000}
     item = {"type": "compaction", "encrypted_content": CompactedConversation("a", [said]).content()}
