@@ -11,6 +11,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, GptSimulator, Simulator
+from dragoman.types import Message, ToolCall
 from tests.support.gateway.dialects import BASES, Seen, app_of, post, see
 from tests.support.gateway.live import Gateway
 
@@ -152,6 +153,24 @@ def test_an_item_reference_of_our_own_id_stands_for_its_item() -> None:
     input = [*HISTORY[:1], {"id": output[0]["id"]}, {"role": "user", "content": "Sure?"}]
     assert send(app, "/v1/responses", {**body, "input": input}).status == 200
     assert [message["role"] for message in json.loads(simulator.bodies[1])["messages"]] == ["user", "assistant", "user"]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["stored", "unknown"])
+def test_a_reasoning_item_without_its_state_gets_it_from_the_store(*, is_known: bool) -> None:
+    """Clients of OpenAI without `include` know only the id of such an item, and OpenAI stores nothing for us."""
+    call = Message(role="assistant", parts=(ToolCall(id="x", name="tide", arguments={}),))
+    simulator = GptSimulator(call, "4.2 m")
+    app = app_before(simulator)
+    tool = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}}
+    body = {"model": simulator.spec, "input": HISTORY[:1], "tools": [tool], "store": is_known}
+    output = json.loads(send(app, "/v1/responses", body).body)["output"]
+    for item in output:
+        item.pop("encrypted_content", None)
+    result = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "4.2 m"}
+    seen = send(app, "/v1/responses", {**body, "input": [*HISTORY[:1], *output, result]})
+    assert seen.status == 200, seen.body
+    assert (simulator.refusals, simulator.losses == []) == ([], is_known)
+    assert any("has no encrypted content" in notice for notice in seen.notices) is not is_known
 
 
 @pytest.mark.parametrize("id", ["msg_unknown", "msg_dragoman_resp_unknown_0"])

@@ -31,7 +31,7 @@ from dragoman.gateway.file_references import insert_files, load_files
 from dragoman.gateway.hooks.base import NOTE_HEADER, HookCall, safe_headers
 from dragoman.gateway.hooks.run import hooked
 from dragoman.gateway.observability.tracing import Operation
-from dragoman.gateway.reasoning.incoming import RequestTags
+from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger, part_has_state
 from dragoman.gateway.reasoning.places import STORED
 from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
@@ -238,7 +238,7 @@ class RequestContext:
             return request
         self.response_id = stored_conversations.PREFIX + secrets.token_hex(24)
         self._stored, request = stored_conversations.split(request, self.http.body)
-        if self._stored.references or self._stored.item_list is not None:
+        if self._stored.references or self._stored.incomplete or self._stored.item_list is not None:
             request = await self._insert_items()
         self.notices += self._stored.notices
         if (field := self._stored.needs_own_wire) is not None:
@@ -263,15 +263,20 @@ class RequestContext:
         if query.item_list is not None:
             before = (await self.runtime.item_lists.load(self.owner, query.item_list)).items
         known = {item.get("id"): item for item in before}
-        items = {id: known.get(id) or await self._load_item(id) for id in query.references}
+        items: dict[str, JsonObject] = {}
+        for number, id in enumerate((*query.references, *query.incomplete[:MAX_LOOKUPS])):
+            if (item := known.get(id) or await self._find_item(id)) is not None:
+                items[id] = item
+            elif number < len(query.references):
+                raise InvalidRequest(f"Item with id {id[:200]!r} not found.", param="input")
         self._own_items = stored_conversations.own_items(self.http.body)
         self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items, before))
         _, request = await decode_body(self.http, self.runtime.config.gateway, wire.server.decode_request)
         self._stored, request = stored_conversations.split(request, self.http.body)
         return request
 
-    async def _load_item(self, id: str) -> JsonObject:
-        """A stored item by its id."""
+    async def _find_item(self, id: str) -> JsonObject | None:
+        """A stored item by its id; None if there is none."""
         stored_conversations = cast("Wire", self.wire).stored_conversations
         if stored_conversations is not None:
             responses = self.runtime.responses
@@ -280,7 +285,7 @@ class RequestContext:
             for item in () if stored is None else stored_conversations.items(stored):
                 if item.get("id") == id:
                     return item
-        raise InvalidRequest(f"Item with id {id[:200]!r} not found.", param="input")
+        return None
 
     async def _load_response(self, id: str) -> StoredResponse | None:
         recent = None if self.recent is None else self.recent.get(id)

@@ -126,6 +126,22 @@ def test_references_are_found_and_replaced() -> None:
     assert inserted["input"] == [item, *input[1:]]
 
 
+def test_reasoning_items_without_state_are_found_and_replaced() -> None:
+    short = {"type": "reasoning", "id": "rs_1", "summary": []}
+    whole = [
+        {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"},
+        {"type": "reasoning", "id": "rs_3", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+        {"type": "reasoning", "summary": []},
+        {"type": "message", "role": "assistant", "content": "4.2 m"},
+    ]
+    body = json.dumps({"model": "m", "input": [short, *whole]}).encode()
+    _, request = WIRE.server.decode_request(HttpRequest(method="POST", path="/", body=body))
+    query, _ = HOOKS.split(request, body)
+    assert (query.references, query.incomplete) == ((), ("rs_1",))
+    item = {**short, "encrypted_content": "gBBBB"}
+    assert json.loads(HOOKS.insert_items(body, {"rs_1": item}, []))["input"] == [item, *whole]
+
+
 # Conversations --------------------------------------------------------------------------------------------------------
 
 ITEMS = StoredItems(id="conv_1", created=1, items=[{"id": "msg_1"}, {"id": "msg_2"}])

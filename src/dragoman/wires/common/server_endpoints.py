@@ -284,6 +284,8 @@ class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the list of items that the request continues, and that its own items are added to."""
     references: tuple[str, ...] = ()
     """The ids of stored items that stand for themselves in the request."""
+    incomplete: tuple[str, ...] = ()
+    """The ids of items without their reasoning state, which the store may have."""
     store: bool = False
     is_background: bool = False
     """Whether the client gets a response at once, and fetches the answer later."""

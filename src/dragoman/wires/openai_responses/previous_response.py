@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.types import JsonObject, Message, Opaque, Part, Request, Response, ToolCall, ToolResult
+from dragoman.types import JsonObject, Message, Opaque, Part, Request, Response, Thinking, ToolCall, ToolResult
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.json import encode_json
@@ -50,6 +50,7 @@ class PreviousResponse:
             item_list=conversation_id(conversation),
             previous_id=previous if isinstance(previous, str) else None,
             references=tuple(dict.fromkeys(_references(request))),
+            incomplete=tuple(dict.fromkeys(_incomplete(request))),
             store=extra.get("store") is not False,
             is_background=bool(extra.get("background")),
             is_warmup=extra.get("generate") is False,
@@ -69,7 +70,7 @@ class PreviousResponse:
 
     def insert_items(self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /) -> bytes:
         data = msgspec.json.decode(body, type=JsonObject)
-        own = [items.get(str(item.get("id")), item) if _is_reference(item) else item for item in _input(data)]
+        own = [items.get(str(item.get("id")), item) if _is_short(item) else item for item in _input(data)]
         return encode_json({**data, "input": [*before, *own]})
 
     def note_completed(self, request: Request, at: int, /) -> None:
@@ -114,8 +115,21 @@ def _references(request: Request) -> Iterator[str]:
                 yield str(part.data.get("id"))
 
 
+def _incomplete(request: Request) -> Iterator[str]:
+    """The ids of reasoning items without state: OpenAI itself sends it only if `include` wants it."""
+    for message in request.messages:
+        for part in message.parts:
+            item = wire_extra(part.extra, NAME) if isinstance(part, Thinking) else {}
+            if isinstance(item.get("id"), str) and not (item.get("encrypted_content") or item.get("content")):
+                yield str(item["id"])
+
+
 def _is_reference(item: JsonObject) -> bool:
     return item_kind(item) == "item_reference"
+
+
+def _is_short(item: JsonObject) -> bool:
+    return _is_reference(item) or (item_kind(item) == "reasoning" and not item.get("encrypted_content"))
 
 
 def _is_result(part: Part) -> bool:
