@@ -1,10 +1,12 @@
 """Agents of every dialect before every simulated provider: thirty turns, and the agent never notices the gateway.
 
-A turn is one answer of the model. In a cycle it asks for two tools at once, then for one, then it says a text. There are
-results with errors, images, a system message inside the history, a restart of the gateway, and a compaction.
+A turn is one answer of the model. In a cycle it asks for two tools at once, then for one, then it says a text. Claude and
+GPT also think between two calls, and some thinking of Claude is hidden. There are results with errors, images, a system
+message inside the history, a restart of the gateway, and a compaction.
 """
 
 import asyncio
+import json
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +26,7 @@ from dragoman.testing import (
     OllamaSimulator,
     Simulator,
 )
-from dragoman.types import Message, Request, Text, Thinking, ToolCall, assistant
+from dragoman.types import Image, Message, Request, Text, Thinking, ToolCall, assistant
 from tests.support.gateway.agent_clients import CLIENTS, FORGETFUL_CLIENTS, AgentClient, Call
 from tests.support.gateway.dialects import BASES, look
 
@@ -46,6 +48,9 @@ SIMULATORS: dict[str, type[Simulator]] = {
 MODELS = {"bound-claude": "claude-opus-5-5", "older-claude": "claude-sonnet-4-5"}
 """Models that are not the simulator's own: one binds its thinking to the conversation, one thinks by a budget."""
 WITHOUT_IMAGES = ("deepseek",)
+SEVERAL_THOUGHTS = ("anthropic", "openai_responses")
+"""Wires on which an answer has several thoughts, each in its place."""
+SYSTEM = "From now on, answer in metres."
 
 
 class Cell(NamedTuple):
@@ -93,8 +98,11 @@ class Conversation:
             return assistant("They spoke of the tides at Brest and Cork.")
         number = len(self.simulator.requests) - len(self.segments) // 2
         parts: list[Any] = [Thinking(text=f"I think for turn {number}.")]
+        if number % 6 == 1 and "claude" in self.cell.provider:
+            parts.append(Thinking(text="", redacted=True))
         if number % 3 == 1:
-            parts += [Text(text=f"Looking up {number}."), *(self._call(port) for port in ("Brest", "Cork"))]
+            between = [Thinking(text=f"And Cork {number}.")] if self.simulator.WIRE in SEVERAL_THOUGHTS else []
+            parts += [Text(text=f"Looking up {number}."), self._call("Brest"), *between, self._call("Cork")]
         elif number % 3 == 2:
             parts.append(self._call(f"Port {number}"))
         else:
@@ -147,7 +155,7 @@ class Conversation:
         image = turn in IMAGE_TURNS and self.cell.provider not in WITHOUT_IMAGES
         self.client.say(f"Question {turn}", image=image)
         if turn == SYSTEM_TURN and self.client.HAS_INNER_SYSTEM:
-            self.client.say_system("From now on, answer in metres.")
+            self.client.say_system(SYSTEM)
 
 
 @cache
@@ -156,6 +164,27 @@ def talk(cell: Cell, *, stream: bool, has_store: bool) -> Conversation:
         conversation = Conversation(cell, Path(folder), stream=stream, has_store=has_store)
         asyncio.run(conversation.run())
     return conversation
+
+
+@each_cell
+def test_the_provider_gets_everything(cell: Cell) -> None:
+    """What the other tests are about really happens: without this, they could pass because nothing does."""
+    conversation = talk(cell, stream=False, has_store=False)
+    simulator, client = conversation.simulator, conversation.client
+    last = conversation.segments[1] - 1  # the last request before the compaction
+    before, after = simulator.requests[last], simulator.requests[-1]
+    steps = [step for step in simulator.steps(json.loads(simulator.bodies[last])) if len(step.keys) > 1]
+    assert len(steps) == 7
+    assert all(step.reasoning != {""} for step in steps)
+    results = [result for message in before.messages for result in message.tool_results]
+    assert len(results) == 21
+    if cell.client in ("messages", "google"):  # the other dialects have no mark for an error
+        assert any(result.is_error for result in results)
+    images = [part for message in before.messages for part in message.parts if isinstance(part, Image)]
+    assert len(images) == (0 if cell.provider in WITHOUT_IMAGES else 2)
+    assert (SYSTEM in str(before.messages)) == client.HAS_INNER_SYSTEM
+    assert "tides at Brest and Cork" in str(after.messages) or cell == Cell("responses", "gpt")
+    assert len(after.messages) < len(before.messages)
 
 
 @each_store
