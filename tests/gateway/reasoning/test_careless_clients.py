@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,10 +93,13 @@ CASES = [
 ]
 
 
-def reply(request: Request) -> Message:
+SEVERAL_THOUGHTS = ("claude", "gpt")
+
+
+def reply(request: Request, *, thoughts: int) -> Message:
     """Three loops of two calls, one call and a text; thoughts have white space around them."""
     number = sum(message.role == "assistant" for message in request.messages)
-    parts: list[Part] = [Thinking(text=f" \nThought {number}.\n\n")]
+    parts: list[Part] = [Thinking(text=f" \nThought {number}.{i}\n\n") for i in range(thoughts)]
     if number % 3 == 2:
         parts.append(Text(text=f"Answer {number}."))
     ports = {0: ("Brest", "Cork"), 1: ("Vigo",)}.get(number % 3, ())
@@ -108,7 +112,8 @@ def reply(request: Request) -> Message:
 def test_no_reasoning_is_lost(
     client: str, provider: str, change: Callable[[list[dict[str, Any]]], None], *, stream: bool
 ) -> None:
-    simulator = SIMULATORS[provider](reply=reply)
+    thoughts = 2 if provider in SEVERAL_THOUGHTS else 1
+    simulator = SIMULATORS[provider](reply=partial(reply, thoughts=thoughts))
     agent = CLIENTS[client](simulator.spec, stream=stream)
     agent.say("How high is the tide?")
 
