@@ -16,6 +16,7 @@ import pytest
 
 from dragoman.gateway.app import App
 from dragoman.gateway.config import decode_config
+from dragoman.gateway.reasoning.incoming import WHAT
 from dragoman.gateway.runtime import Runtime
 from dragoman.testing import (
     ClaudeSimulator,
@@ -92,6 +93,8 @@ class Conversation:
         """Where the requests of the provider begin that share a prefix."""
         self._is_compacting = False
         self.statuses: list[tuple[int, bytes]] = []
+        self.lost: list[str] = []
+        """Notices of reasoning that the provider did not get back."""
 
     def _reply(self, _request: Request) -> Message:
         if self._is_compacting:
@@ -125,6 +128,7 @@ class Conversation:
             self._speak(turn, calls)
             seen = await look(app, self.client.request())
             self.statuses.append((seen.status, seen.body if seen.status != 200 else b""))
+            self.lost += [notice for notice in seen.notices if WHAT in notice]
             if seen.status != 200:
                 break
             calls = self.client.read(seen.body)
@@ -204,6 +208,7 @@ def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> N
     conversation = talk(cell, stream=stream, has_store=has_store)
     summaries = conversation.segments[1:-1]  # a summary needs the text of a conversation, not its reasoning
     assert [str(loss) for loss in conversation.simulator.losses if loss.request not in summaries] == []
+    assert conversation.lost == []
     assert len(conversation.statuses) == TURNS
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.gateway.reasoning.incoming import WHAT
 from dragoman.testing import (
     ClaudeSimulator,
     GeminiSimulator,
@@ -123,6 +124,7 @@ def test_no_reasoning_is_lost(
             change(agent.history)
             seen = await look(app, agent.request())
             assert seen.status == 200, seen.body
+            assert [notice for notice in seen.notices if WHAT in notice] == []
             calls = agent.read(seen.body)
             agent.give_results([(call, "4.2 m", False) for call in calls]) if calls else agent.say("And then?")
         await app.close()
