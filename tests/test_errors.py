@@ -461,3 +461,8 @@ def test_a_read_timeout_says_whether_the_head_had_come() -> None:
     with pytest.raises(errors.InvalidRequest, match=r"^has_head must be True or False, got int$") as refused:
         errors.ReadTimeout("late", has_head=wrong)
     assert refused.value.param == "has_head"
+
+
+def test_a_long_message_is_cut() -> None:
+    assert str(BadRequest("x" * errors.MAX_MESSAGE)) == "x" * errors.MAX_MESSAGE
+    assert str(BadRequest("x" * errors.MAX_MESSAGE + "yy")) == "x" * errors.MAX_MESSAGE + "… (2 more characters)"

@@ -7,7 +7,7 @@ is limited, because a small schema can describe a huge value.
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
@@ -79,15 +79,6 @@ class _ExampleBuilder:
         self._size = check_size(root)
         self._words = list(words)
         self._numbers = list(numbers)
-        self._builders: dict[str, Callable[[JsonObject, int, str], Any]] = {
-            "object": self._object,
-            "array": self._array,
-            "string": self._string,
-            "integer": self._number,
-            "number": self._number,
-            "boolean": lambda _schema, _level, _name: True,
-            "null": lambda _schema, _level, _name: None,
-        }
 
     def value(self, schema: Schema, level: int, name: str) -> Any:
         """Make a value; `name` is the text for a string without other rules."""
@@ -104,7 +95,24 @@ class _ExampleBuilder:
             return self._branch(schema, branches, level, name)
         if is_object(schema.get("if")):
             return self._conditional(schema, level, name)
-        return self._builders.get(_type_of(schema, level), self._string)(schema, level, name)
+        return self._of_type(_type_of(schema, level), schema, level, name)
+
+    def _of_type(self, kind: object, schema: JsonObject, level: int, name: str) -> Any:
+        match kind:
+            case "object":
+                return self._object(schema, level, name)
+            case "array":
+                return self._array(schema, level, name)
+            case "integer" | "number":
+                return self._number(schema, level, name)
+            case "boolean":
+                return True
+            case "null":
+                return None
+            case str():
+                return self._string(schema, level, name)
+            case _:
+                raise TypeError("type must be a string")
 
     def _count_step(self, steps: int = 1) -> None:
         self._remaining_steps -= steps

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.prompt_caches import has_points
 from dragoman.errors import ModelNotFound
+from dragoman.gateway.auth.authenticate import check_name
 from dragoman.gateway.errors import NoModelNamed
 from dragoman.gateway.provider_models import ProviderModels, as_listed
 from dragoman.gateway.tiers import TIERS
@@ -21,7 +22,6 @@ from dragoman.types import ModelInfo, Notice, Request
 
 MAX_CACHED = 4096
 """Names in the cache: clients choose them, so their number is not limited otherwise."""
-MAX_NAME = 2048
 DEFAULT = "default"
 """The alias for names that nothing else has."""
 
@@ -134,8 +134,7 @@ class Catalog:
         return f"{providers[0]}/{name}" if providers else name
 
     def _resolve(self, name: str) -> TargetChoice:
-        if len(name) > MAX_NAME:
-            raise ModelNotFound(f"model must have at most {MAX_NAME} characters, got {len(name)}", fail_over=False)
+        check_name(name)
         aliases = self._registry.aliases()
         for element in map(str.strip, name.split(",")):
             provider, slash, model = element.partition("/")

@@ -132,15 +132,33 @@ class InternalFault(DragomanError):
 def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
     """The error itself if it is one of ours, or AccountRefused if it is about the key that the gateway has.
 
-    Anything else is a bug: it goes to the log, and clients get no details.
+    Anything else is a bug: it goes to the log, and clients get no details. Afterwards the error has no traceback.
     """
-    if isinstance(error, DragomanError) and not isinstance(error, SetupError):
-        return _refused_account(error) if _refuses_account(error) else error
-    if isinstance(error, RecursionError):
-        return InvalidRequest("the body is nested too deep")
-    # Not the message: it may quote the request.
-    log.error("request %s failed: %s", request_id, traceback_text(error))
-    return InternalFault("internal error; the log of the gateway has the details")
+    try:
+        if isinstance(error, DragomanError) and not isinstance(error, SetupError):
+            return _refused_account(error) if _refuses_account(error) else error
+        if isinstance(error, RecursionError):
+            return InvalidRequest("the body is nested too deep")
+        # Not the message: it may quote the request.
+        log.error("request %s failed: %s", request_id, traceback_text(error))
+        return InternalFault("internal error; the log of the gateway has the details")
+    finally:
+        _drop_frames(error)
+
+
+def _drop_frames(error: BaseException) -> None:
+    """Remove the tracebacks of an error and of those that caused it.
+
+    A frame of a traceback holds the error, which holds the traceback. So the body of the request, and what was made of
+    it, would stay in memory until the next garbage collection, and many requests that fail would fill it.
+    """
+    waiting, seen = [error], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
 
 
 def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:

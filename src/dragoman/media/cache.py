@@ -60,7 +60,7 @@ class MediaCache(msgspec.Struct):
             try:
                 result = fit_image(data, bounds, stop=stop)
             except Unsupported as error:
-                result = error
+                result = error.with_traceback(None)  # its frames hold the image and this cache
             if isinstance(result, Unsupported) or result.data is not data:
                 self.fitted[data, bounds] = result
         if isinstance(result, Unsupported):

@@ -418,9 +418,13 @@ def _unknown_model_of(target: str | None) -> str | None:
     return None if target is None else f"{target.partition('/')[0]}/{UNKNOWN_MODEL}"
 
 
-@lru_cache(maxsize=1024)
 def redact_name(name: str, /) -> str:
-    """The name of a model or target for logs and metrics: clients send any name, even keys."""
+    """The name of a model, target or end user for logs and metrics: clients send any name, even keys."""
+    return _redact_short(name[: 10 * MAX_NAME])  # the cache must not hold megabytes
+
+
+@lru_cache(maxsize=1024)
+def _redact_short(name: str) -> str:
     return redact(name)[:MAX_NAME]
 
 

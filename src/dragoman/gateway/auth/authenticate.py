@@ -4,12 +4,14 @@ import re
 import time
 from urllib.parse import parse_qs
 
-from dragoman.errors import AuthFailed, InvalidRequest
+from dragoman.errors import AuthFailed, InvalidRequest, ModelNotFound
 from dragoman.gateway.auth.api_keys import Key, Keys
 from dragoman.gateway.errors import Forbidden
 from dragoman.http import HttpRequest
 
 KEY_HEADERS = "Authorization: Bearer, x-api-key, x-goog-api-key, api-key, the key id of a signature of AWS, or ?key="
+MAX_NAME = 2048
+"""Characters of a model's name."""
 
 
 def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
@@ -49,7 +51,9 @@ def sent_key(http: HttpRequest, /) -> str | None:
 
 
 def check_name(name: str, /) -> None:
-    """Raise InvalidRequest if a model's name could not be logged or sent."""
+    """Raise an error if a model's name is too long, or could not be logged or sent."""
+    if len(name) > MAX_NAME:  # before anything else: names are searched for keys, and cached
+        raise ModelNotFound(f"model must have at most {MAX_NAME} characters, got {len(name)}", fail_over=False)
     if not name.isprintable():
         raise InvalidRequest(f"model must have only printable characters, got {name[:200]!r}", param="model")
 
