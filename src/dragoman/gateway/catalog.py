@@ -158,7 +158,12 @@ class Catalog:
 
 def without_stored_prompts(request: Request, targets: tuple[Target, ...], /) -> tuple[Target, ...]:
     """The targets, so that no client makes the provider store prompts: the storage has a cost that no budget counts."""
-    if not any(target.quirks.caching == "contents" for target in targets) or not has_points(request):
+    for target in targets:  # not any(), which takes three times as long for the one target of most requests
+        if target.quirks.caching == "contents":
+            break
+    else:
+        return targets
+    if not has_points(request):
         return targets
     return tuple(
         replace(target, quirks=replace(target.quirks, caching=None)) if target.quirks.caching == "contents" else target

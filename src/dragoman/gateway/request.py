@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from os import getpid
 from typing import cast
 
 from msgspec.structs import replace
@@ -42,6 +41,7 @@ from dragoman.gateway.short_plans import compacted, without_answer
 from dragoman.gateway.tiers import effective_tier, put_conversation_first
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
+from dragoman.io.forks import FORKS
 from dragoman.schema.cost_bounds import check_size
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Notice, Opaque, Request, Response, Tool, ToolResult, dump
@@ -573,13 +573,13 @@ class _RequestIds:
     """Ids of requests: random per process, then counted."""
 
     def __init__(self) -> None:
-        self._process = 0
+        self._forks = -1
         self._prefix = ""
         self._count = count()
 
     def next(self) -> str:
-        if self._process != getpid():
-            self._process, self._prefix = getpid(), secrets.token_hex(8)
+        if self._forks != FORKS.count:
+            self._forks, self._prefix = FORKS.count, secrets.token_hex(8)
         return f"req_{self._prefix}{next(self._count):08x}"
 
 

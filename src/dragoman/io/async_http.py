@@ -66,6 +66,9 @@ class AsyncConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A socket is connected."""
         self._transport = cast("asyncio.Transport", transport)
+        # uvloop collects what is written until all that is ready has run, unless its buffer would be full. A request is
+        # one write, and the provider can work on it while the others run.
+        self._transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
         """Some bytes."""

@@ -156,7 +156,8 @@ class OpenAIChatServer:
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         if (plain := encode_plain_body(response)) is not None:
-            return HttpResponse(body=encode_json(plain))
+            headers = {"content-type": "application/json"}
+            return msgspec.structs.replace(_RESPONSE, headers=headers, body=encode_json(plain))
         choices: list[JsonObject] = []
         customs = frozenset[str]() if request is None or not request.tools else custom_names(request.tools)
         citations: JsonObject = {}
@@ -253,6 +254,7 @@ def decode_plain(body: bytes) -> tuple[str, Request] | None:
 
 
 _REQUEST = Request()
+_RESPONSE = HttpResponse()
 _PLAIN = msgspec.json.Decoder(ChatPlainRequest)
 
 
