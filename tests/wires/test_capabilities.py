@@ -1,5 +1,6 @@
 """A wire alone refuses what the capabilities of its target forbid: there is no need for the engine to check first."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from PIL import Image as Pillow
 
 from dragoman import wires
 from dragoman.errors import Unsupported
-from dragoman.targets.target import Capabilities, Target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import Audio, Document, Image, Request, Tool, ToolResult, WebSearch, assistant, tool_results, user
 from dragoman.types.data_urls import data_url
 from dragoman.types.parts import ToolCall
@@ -120,3 +121,32 @@ def test_a_broken_data_url_is_refused_by_the_wire() -> None:
     broken = request_of(Image(url="data:image/png;base64,?"))
     with pytest.raises(ValueError, match="base64"):
         wires.get("anthropic").client.encode_request(broken, target_of("anthropic", image_urls=True))
+
+
+GATEWAY_DECIDES = "native"
+"""A gateway adapts the options to its own targets."""
+OPTIONS: list[tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = [
+    ({"stop": ("x",)}, {"stop": False}, ("stop",)),
+    ({"seed": 1}, {"seed_field": None}, ("seed",)),
+    (
+        {"temperature": 0.5, "top_p": 0.5, "top_k": 3},
+        {"sampling": False, "top_k": True},
+        ("temperature", "top_p", "top_k"),
+    ),
+    (
+        {"temperature": 0.5, "top_k": 3, "reasoning": "high", "max_tokens": 40000},
+        {"sampling_with_reasoning": False, "top_k": True},
+        ("temperature", "top_k"),
+    ),
+]
+
+
+@pytest.mark.parametrize("wire", [name for name in wires.NAMES if name != GATEWAY_DECIDES])
+@pytest.mark.parametrize(("options", "quirks", "dropped"), OPTIONS)
+def test_an_option_that_the_target_does_not_take_is_dropped_with_a_notice(
+    wire: str, options: dict[str, Any], quirks: dict[str, Any], dropped: tuple[str, ...]
+) -> None:
+    target = replace(target_of(wire), quirks=Quirks(**quirks, reasoning="budget" if wire == "bedrock" else None))
+    http = wires.get(wire).client.encode_request(Request(messages=(user("?"),), **options), target)
+    assert {notice.what for notice in http.notices} >= {*dropped}
+    assert not re.search(rb'"(stop\w*|seed|temperature|topP|top_p|topK|top_k)":', http.body)

@@ -328,10 +328,12 @@ def _encode_other_options(request: Request, target: Target, extra: JsonObject, n
     body = encode_rare_options(request, target, {"service_tier": "service_tier"}, extra, notes)
     if (tier := body.pop("service_tier", None)) is not None and (word := encode_tier(tier, SERVICE_TIERS, notes)):
         body["service_tier"] = word
-    if stop := [text for text in request.stop if text.strip()]:
+    stop = [text for text in request.stop if text.strip()] if target.quirks.stop else []
+    if stop:
         body["stop_sequences"] = stop
     if len(stop) < len(request.stop):
-        notes.add("dropped", "stop", "a stop sequence of white space is not supported")
+        why = "a stop sequence of white space is not supported" if target.quirks.stop else "not supported"
+        notes.add("dropped", "stop", why)
     if request.seed is not None:
         notes.add("dropped", "seed", "not supported")
     for field in request.metadata:

@@ -31,6 +31,7 @@ from dragoman.wires.common.options import (
     max_tokens,
     requested_reasoning,
     supported_tools,
+    target_of_options,
     to_budget,
     to_effort,
     tool_choice,
@@ -175,14 +176,14 @@ def _encode_tool_config(
 
 
 def _encode_options(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
-    quirks = target.quirks
+    quirks = target_of_options(request, target).quirks
     options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "topP" if quirks.sampling else None),
         ("top_k", request.top_k, "topK" if quirks.sampling else None),
         ("max_tokens", max_tokens(request, target, notes), "maxOutputTokens"),
         ("stop", encode_stop(request, notes, MAX_STOPS), "stopSequences" if quirks.stop else None),
-        ("seed", encode_seed(request, notes), "seed"),
+        ("seed", encode_seed(request, notes), "seed" if quirks.seed_field else None),
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )

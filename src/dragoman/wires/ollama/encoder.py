@@ -13,6 +13,7 @@ from dragoman.wires.common.options import (
     max_tokens,
     requested_reasoning,
     supported_tools,
+    target_of_options,
     to_budget,
     to_effort,
     tool_choice,
@@ -41,7 +42,7 @@ def encode_chat(request: Request, target: Target) -> HttpRequest:
     options = {
         **_context_option(messages, tools, limit, target),
         **(caller_options if is_object(caller_options) else {}),
-        **_encode_options(request, limit, extra, notes),
+        **_encode_options(request, target, limit, extra, notes),
         **{name: rare.pop(name) for name in PENALTIES if name in rare},
     }
     body: JsonObject = {
@@ -110,14 +111,17 @@ def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> J
 _LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low", "xhigh": "max"}
 
 
-def _encode_options(request: Request, limit: int | None, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(
+    request: Request, target: Target, limit: int | None, extra: JsonObject, notes: NoticeCollector
+) -> JsonObject:
+    quirks = target_of_options(request, target).quirks
     options = (
-        ("temperature", request.temperature, "temperature"),
-        ("top_p", request.top_p, "top_p"),
-        ("top_k", request.top_k, "top_k"),
-        ("seed", request.seed, "seed"),
+        ("temperature", request.temperature, "temperature" if quirks.sampling else None),
+        ("top_p", request.top_p, "top_p" if quirks.sampling else None),
+        ("top_k", request.top_k, "top_k" if quirks.sampling else None),
+        ("seed", request.seed, "seed" if quirks.seed_field else None),
         ("max_tokens", limit, "num_predict"),
-        ("stop", request.stop or None, "stop"),
+        ("stop", request.stop or None, "stop" if quirks.stop else None),
         ("user", request.user or None, None),
         ("metadata", request.metadata or None, None),
         ("cache", request.cache or None, None),

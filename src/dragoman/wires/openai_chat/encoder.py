@@ -123,7 +123,7 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
     options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
-        ("top_k", request.top_k, "top_k" if quirks.top_k else None),
+        ("top_k", request.top_k, "top_k" if quirks.top_k and quirks.sampling else None),
         ("seed", request.seed, quirks.seed_field),
         ("stop", list(request.stop) or None, "stop" if quirks.stop else None),
         ("max_tokens", max_tokens(request, target, notes), quirks.max_tokens_field or "max_completion_tokens"),
