@@ -96,8 +96,10 @@ def embed(text: str, /, *, size: int = 32) -> list[float]:
     True
     """
     counts = [0.0] * size
-    for word in re.findall(r"\w+", text.lower()) or [""]:
-        counts[zlib.crc32(word.encode()) % size] += 1.0
+    for word in re.finditer(r"\w+", text.lower()):  # no list of all words: other threads run between the steps
+        counts[zlib.crc32(word[0].encode()) % size] += 1.0
+    if not any(counts):
+        counts[0] = 1.0
     length = sum(count * count for count in counts) ** 0.5
     return [count / length for count in counts]
 

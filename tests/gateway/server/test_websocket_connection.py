@@ -39,15 +39,31 @@ def ping(payload: bytes) -> bytes:
     return frame(PING, payload)
 
 
+def opened(flow: Flow, budget: BodyMemory | None = None) -> WebSocketConnection:
+    connection = WebSocketConnection(flow, 1000, (budget or BodyMemory()).request(GatewaySettings()))
+    connection.open()
+    return connection
+
+
+def test_frames_wait_for_the_answer_to_the_handshake() -> None:
+    flow = Flow()
+    connection = WebSocketConnection(flow, 1000, BodyMemory().request(GatewaySettings()))
+    connection.feed(ping(b"1"))
+    connection.feed(ping(b"2"))
+    assert (flow.written, flow.calls[-1]) == ([], "pause")
+    connection.open()
+    assert (flow.written, flow.calls[-1]) == ([encode_frame(PONG, b"1"), encode_frame(PONG, b"2")], "resume")
+
+
 def test_a_ping_is_answered() -> None:
     flow = Flow()
-    WebSocketConnection(flow, 1000, BodyMemory().request(GatewaySettings())).feed(ping(b"hi"))
+    opened(flow).feed(ping(b"hi"))
     assert flow.written == [encode_frame(PONG, b"hi")]
 
 
 def test_pings_of_a_client_that_reads_nothing_fill_no_memory() -> None:
     flow = Flow()
-    connection = WebSocketConnection(flow, 1000, BodyMemory().request(GatewaySettings()))
+    connection = opened(flow)
     flow.is_writable = False
     connection.feed(ping(b"x" * 100) * 100)
     assert flow.written == []
@@ -59,7 +75,7 @@ def test_pings_of_a_client_that_reads_nothing_fill_no_memory() -> None:
 def test_many_small_frames_that_come_at_once_are_parsed_in_turns() -> None:
     async def flood() -> None:
         flow, budget, count = Flow(), BodyMemory(), 40_000
-        connection = WebSocketConnection(flow, 1000, budget.request(GatewaySettings()))
+        connection = opened(flow, budget)
         connection.feed(ping(b"") * count)
         most = PIECE // len(ping(b"")) + 1
         before = 0
@@ -78,7 +94,7 @@ def test_many_small_frames_that_come_at_once_are_parsed_in_turns() -> None:
 def test_messages_that_wait_stop_the_parsing_of_more() -> None:
     async def flood() -> None:
         flow, budget = Flow(), BodyMemory()
-        connection = WebSocketConnection(flow, 1000, budget.request(GatewaySettings()))
+        connection = opened(flow, budget)
         messages = [b"%0100d" % number for number in range(1000)]
         connection.feed(b"".join(frame(TEXT, message) for message in messages))
         await asyncio.sleep(0)
@@ -94,7 +110,7 @@ def test_messages_that_wait_stop_the_parsing_of_more() -> None:
 def test_a_connection_that_ends_forgets_what_was_not_parsed() -> None:
     async def leave() -> None:
         flow = Flow()
-        connection = WebSocketConnection(flow, 1000, BodyMemory().request(GatewaySettings()))
+        connection = opened(flow)
         connection.feed(ping(b"") * 10_000)
         before = len(flow.written)
         connection.end()

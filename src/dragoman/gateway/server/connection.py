@@ -502,6 +502,7 @@ class HttpConnection(asyncio.Protocol):
                 b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
                 b"sec-websocket-accept: %b\r\n\r\n" % (accept_key(http.headers) or "").encode()
             )
+            socket.open()
             await SocketSession(app, http, hooks, socket).run()
             socket.close(GOING_AWAY)
         finally:

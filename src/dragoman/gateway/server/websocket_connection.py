@@ -57,8 +57,8 @@ class WebSocketConnection:
         self._unparsed = b""
         self._parsed = 0
         """Bytes of `_unparsed` that were parsed."""
-        self._is_parsing = False
-        """Whether the next piece is parsed in the next turn of the event loop."""
+        self._is_parsing = True
+        """Whether the next piece is parsed in the next turn of the event loop, or by `open`."""
         self._parser = FrameParser(max_size)
         self._messages: deque[bytes] = deque()
         self._message_bytes = 0
@@ -74,8 +74,14 @@ class WebSocketConnection:
         if self._is_closed:
             return
         self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
-        if not self._is_parsing:
+        if self._is_parsing:
+            self._flow.pause()
+        else:
             self._parse()
+
+    def open(self) -> None:
+        """The handshake is answered: from now on, frames may be sent. What has come before is parsed now."""
+        self._parse()
 
     def _parse(self) -> None:
         """Parse a piece, and go on in the next turn of the event loop if there are more."""
