@@ -1,24 +1,33 @@
 """Codex, Claude Code, gemini-cli and opencode run a tool loop through the gateway, each on a foreign wire."""
 
+import json
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from dragoman.testing import ClaudeSimulator, DeepSeekSimulator, GeminiSimulator, Simulator
-from dragoman.types import JsonObject, Message, Request, Text, Thinking, Tool, ToolCall
+from dragoman.testing import (
+    ClaudeSimulator,
+    DeepSeekSimulator,
+    GeminiSimulator,
+    OllamaSimulator,
+    Simulator,
+    assert_prefix_stable,
+)
+from dragoman.types import Message, Request, Text, Thinking, Tool, ToolCall
 from tests.support.gateway.agent_programs import PROGRAMS, run_program
 from tests.support.gateway.live import Gateway
 
-SHELLS: dict[str, JsonObject] = {
-    "exec_command": {"cmd": "echo tide-4.2"},
-    "Bash": {"command": "echo tide-4.2", "description": "Look up the tide"},
-    "run_shell_command": {"command": "echo tide-4.2"},
-    "bash": {"command": "echo tide-4.2", "description": "Look up the tide"},
+SHELLS = {
+    "exec_command": ("cmd",),
+    "Bash": ("command", "description"),
+    "run_shell_command": ("command",),
+    "bash": ("command", "description"),
 }
-"""The shell tools of the programs, and arguments for each."""
+"""The shell tools of the programs, and the arguments of each; the first one is the command."""
 PAIRS: dict[str, type[Simulator]] = {
     "codex": ClaudeSimulator,
+    "codex-without-search": OllamaSimulator,
     "codex-websocket": GeminiSimulator,
     "claude-code": GeminiSimulator,
     "gemini-cli": DeepSeekSimulator,
@@ -26,13 +35,29 @@ PAIRS: dict[str, type[Simulator]] = {
 }
 
 
+STEPS = (
+    ("echo tide-4.2", "echo tide-4.2"),
+    ("echo nothing-here; exit 3",),
+    ("echo tide-4.2", "exit 4", "echo tide-4.2"),
+    ("echo tide-4.2",),
+    ("echo tide-4.2",),
+)
+"""The commands of each turn; some of them fail."""
+
+
 def reply(request: Request) -> Message:
-    """Two shell calls at once, then the answer."""
+    """Calls of the shell in five turns, then the answer."""
     name = next((tool.name for tool in request.tools if isinstance(tool, Tool) and tool.name in SHELLS), None)
-    if name is None or any(message.tool_results for message in request.messages):
+    turn = sum(bool(message.tool_calls) for message in request.messages)
+    if name is None or turn == len(STEPS):
         return Message(role="assistant", parts=(Thinking(text="Now I know."), Text(text="The tide is 4.2 m.")))
-    calls = tuple(ToolCall(id=str(i), name=name, arguments=SHELLS[name]) for i in range(2))
-    return Message(role="assistant", parts=(Thinking(text="I look it up."), Text(text="Let me see."), *calls))
+    member, *others = SHELLS[name]
+    calls = tuple(
+        ToolCall(id=str(i), name=name, arguments={member: command, **dict.fromkeys(others, "Look up the tide")})
+        for i, command in enumerate(STEPS[turn])
+    )
+    text = () if turn % 2 else (Text(text="Let me see."),)
+    return Message(role="assistant", parts=(Thinking(text=f"I look it up, {turn}.\n"), *text, *calls))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -50,7 +75,13 @@ def test_a_program_runs_a_tool_loop(name: str) -> None:
     # Only on a WebSocket, Codex prepares its first turn, for which no target is called.
     assert ('"attempts":0' in log) == (name == "codex-websocket")
     results = [result.text for message in simulator.requests[-1].messages for result in message.tool_results]
-    assert len(results) == 2
-    assert all("tide-4.2" in result for result in results)
+    assert ["tide-4.2" in result for result in results] == [
+        command.startswith("echo tide") for step in STEPS for command in step
+    ]
     assert [str(refusal) for refusal in simulator.refusals] == []
     assert [str(loss) for loss in simulator.losses] == []
+    # A title of the conversation is asked for without the tools. Ollama's window grows with the conversation.
+    loop = [json.loads(body) for body in simulator.bodies if b'"tools"' in body]
+    for body in loop:
+        body.pop("options", None)
+    assert_prefix_stable(json.dumps(body).encode() for body in loop)

@@ -48,6 +48,13 @@ def _codex_websocket(home: Path, url: str) -> dict[str, str]:
     return env
 
 
+def _codex_without_search(home: Path, url: str) -> dict[str, str]:
+    env = _codex(home, url)
+    settings = home / ".codex" / "config.toml"
+    settings.write_text(f'web_search = "disabled"\n{settings.read_text(encoding="utf-8")}', encoding="utf-8")
+    return env
+
+
 def _claude(_home: Path, url: str) -> dict[str, str]:
     off = dict.fromkeys(
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC DISABLE_TELEMETRY DISABLE_AUTOUPDATER DISABLE_ERROR_REPORTING".split(),
@@ -90,6 +97,7 @@ def _write(path: Path, text: str) -> None:
 _CODEX = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT)
 PROGRAMS = {
     "codex": Program("@openai/codex", "codex", _CODEX, _codex),
+    "codex-without-search": Program("@openai/codex", "codex", _CODEX, _codex_without_search),
     "codex-websocket": Program("@openai/codex", "codex", _CODEX, _codex_websocket),
     "claude-code": Program(
         "@anthropic-ai/claude-code", "claude", ("-p", PROMPT, "--allowedTools", "Bash", "--model", "agent"), _claude
