@@ -48,11 +48,13 @@ def simulators() -> Iterator[dict[str, tuple[Simulator, SimulatorServer]]]:
         yield {name: (simulator, stack.enter_context(simulator.serve())) for name, simulator in made.items()}
 
 
-def gateway(simulators: dict[str, tuple[Simulator, SimulatorServer]], more: str = "") -> App:
+def gateway(simulators: dict[str, tuple[Simulator, SimulatorServer]], more: str = "", *, down: str = "") -> App:
+    """A gateway before all of them; nobody listens at the address of `down`."""
     config = f'[gateway]\nlog = false\nreasoning_key = "{"k" * 40}"\n{more}'
     aliases = "[aliases]\n"
     for name, (simulator, server) in simulators.items():
-        record = f'like = "{simulator.PROVIDER}"\nbase_url = "{server.url}"\napi_key = "k-{name}"\n'
+        url = "http://127.0.0.1:9/v1" if name == down else server.url
+        record = f'like = "{simulator.PROVIDER}"\nbase_url = "{url}"\napi_key = "k-{name}"\n'
         config += f"[providers.{simulator.PROVIDER}]\n{record}"
         aliases += f'{name} = "{simulator.spec}"\n'
     return App(Runtime(decode_config(config + aliases), {}))
@@ -94,6 +96,40 @@ def test_each_provider_gets_its_own_reasoning_and_no_other(
         for body in simulator.bodies:
             assert b"dragoman" not in body.replace(b"rs_dragoman", b"")
             assert not [other for other in others if f"The secret of {other}".encode() in body]
+
+
+@pytest.mark.parametrize(("first", "second"), [("claude", "gemini"), ("gpt", "claude"), ("gemini", "gpt")])
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_provider_that_was_down_gets_its_own_reasoning_back(
+    name: str, first: str, second: str, simulators: dict[str, tuple[Simulator, SimulatorServer]]
+) -> None:
+    """In the middle of a tool loop the first target dies, the second one goes on, then the first one is back."""
+    pair = {each: simulators[each] for each in (first, second)}
+    client = CLIENTS[name](", ".join(simulators[each][0].spec for each in pair), stream=True)
+    client.say("How high is the tide?")
+
+    async def converse() -> list[str]:
+        targets: list[str] = []
+        for down in ("", first, ""):
+            app = gateway(pair, "[chain]\nretries = 0\n", down=down)
+            for _ in range(4):
+                seen = await look(app, client.request())
+                assert seen.status == 200, seen.body
+                targets.append(seen.headers["x-dragoman-target"])
+                calls = client.read(seen.body)
+                client.give_results([(call, "4.2 m", False) for call in calls]) if calls else client.say("And then?")
+            await app.close()
+        return targets
+
+    specs = [simulator.spec for simulator, _ in pair.values()]
+    assert asyncio.run(converse()) == [specs[0]] * 4 + [specs[1]] * 4 + [specs[0]] * 4
+    for provider, (simulator, _) in pair.items():
+        other = second if provider == first else first
+        assert [str(refusal) for refusal in simulator.refusals] == []
+        losses = [loss for loss in simulator.losses if provider != "gemini" or loss.step.isdecimal()]
+        assert [str(loss) for loss in losses] == []
+        assert_prefix_stable(simulator.bodies)
+        assert not any(f"The secret of {other}".encode() in body for body in simulator.bodies)
 
 
 @pytest.mark.parametrize("name", ALL_CLIENTS)
