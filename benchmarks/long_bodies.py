@@ -1,6 +1,7 @@
 """Long conversations: what it costs to translate a request of 400 kB with 60 tools and 200 messages."""
 
 import json
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from dragoman.http import HttpRequest
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Target
 from dragoman.types import Message, Part, Request, Text, Tool, ToolCall, ToolResult
+from dragoman.wires.common.item_cache import ItemCache, decode_with_cache
 
 WIRES = {"openai_chat": "openai", "openai_responses": "openai-responses", "anthropic": "anthropic", "google": "google"}
 SIZE, TOOLS, MESSAGES = 400_000, 60, 200
@@ -62,14 +64,15 @@ def _with_last(request: Request, text: str) -> Request:
 def cost(source: str, target: str, request: Request) -> tuple[float, float]:
     """CPU seconds to decode a client's request and encode it for a target; and those of json.loads and json.dumps.
 
-    As in a conversation, an earlier turn was translated before: the last message is new each time.
+    As in a conversation with a gateway, an earlier turn was translated before: the last message is new each time.
     """
     server, client, to = wires.get(source).server, wires.get(target).client, target_of(target)
+    decode = partial(decode_with_cache, server.decode_request, ItemCache())
     turns = [client_body(source, _with_last(request, f"Turn {number}")) for number in range(8)]
     numbers = iter(range(1_000_000))
 
     def translate() -> None:
-        _, decoded = server.decode_request(turns[next(numbers) % len(turns)])
+        _, decoded = decode(turns[next(numbers) % len(turns)])
         client.encode_request(decoded, to)
 
     bodies = [turn.body for turn in turns]

@@ -19,7 +19,7 @@ import traceback
 import tracemalloc
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +69,7 @@ from dragoman.types import (
 )
 from dragoman.wires.base import StreamDecoder, Wire
 from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder, NdjsonDecoder, SseDecoder
+from dragoman.wires.common.item_cache import ItemCache, decode_with_cache
 from tests.support.paths import ROOT
 
 MAX_SEED = 48 * 1024
@@ -431,10 +432,12 @@ def check_request(wire: Wire, data: bytes, found: Seeds, dice: random.Random) ->
     path = dice.choice(dice.choice((found.paths, found.paths, routes, _ODD_PATHS)))
     headers = {"content-type": "application/json", "anthropic-beta": dice.choice(("", "a,b", "\ufffd"))}
     http = HttpRequest(method="POST", path=path, headers=headers, body=data)
-    try:
-        model, request = wire.server.decode_request(http)
-    except DragomanError:
+    cached = partial(decode_with_cache, wire.server.decode_request, ItemCache())
+    decoded = _decoded(wire.server.decode_request, http)
+    assert decoded == _decoded(cached, http) == _decoded(cached, http)
+    if isinstance(decoded[0], type):
         return
+    model, request = decoded
     assert isinstance(model, str)
     _is_well_typed(request, Request)
     for place in (_target(wire), _odd_target(dice)):
@@ -449,6 +452,14 @@ def check_request(wire: Wire, data: bytes, found: Seeds, dice: random.Random) ->
                 codec.encode_result(result, name)
     wire.server.stream_encoder(request).feed(Started(id="x"))
     read(wire.client.stream_decoder(request), [dice.choice(found.streams)])
+
+
+def _decoded(decode: Callable[[HttpRequest], tuple[str, Request]], http: HttpRequest) -> tuple[Any, Any]:
+    """The model and the request, or the error with what it says."""
+    try:
+        return decode(http)
+    except DragomanError as error:
+        return type(error), (error.message, error.code, error.param)
 
 
 def check_calls(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:

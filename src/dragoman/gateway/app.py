@@ -68,6 +68,7 @@ from dragoman.io.driver import Driver
 from dragoman.types import Response
 from dragoman.wires.base import Wire, WireBackground, WireSocket, unsupported_parts
 from dragoman.wires.common.batch_values import BatchQuery, StoredBatch
+from dragoman.wires.common.item_cache import MIN_CACHED_BODY, decode_with_cache
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
@@ -275,7 +276,10 @@ class App:
 
     async def _generate(self, context: RequestContext) -> GatewayResponse:
         wire, runtime = cast("Wire", context.wire), context.runtime
-        await context.prepare(*await decode_body(context.http, runtime.config.gateway, wire.server.decode_request))
+        decode = wire.server.decode_request
+        if runtime.item_cache is not None and len(context.http.body) >= MIN_CACHED_BODY:
+            decode = partial(decode_with_cache, decode, runtime.item_cache)
+        await context.prepare(*await decode_body(context.http, runtime.config.gateway, decode))
         record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
         shared = registry.driver

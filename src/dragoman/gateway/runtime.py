@@ -27,7 +27,7 @@ from dragoman.gateway.config import (
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.files import FileStore
 from dragoman.gateway.hooks.base import HookServices
-from dragoman.gateway.hooks.settings import make_hooks
+from dragoman.gateway.hooks.settings import OWN, make_hooks
 from dragoman.gateway.item_lists import ItemListStore
 from dragoman.gateway.management.managed_state import EMPTY, ManagedState, merge
 from dragoman.gateway.observability.access_log import AccessLog
@@ -44,6 +44,7 @@ from dragoman.gateway.stored_chats import ChatStore
 from dragoman.gateway.webhooks import Webhooks
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
+from dragoman.wires.common.item_cache import ItemCache
 
 T = TypeVar("T")
 
@@ -114,6 +115,8 @@ class Runtime:
         webhooks.driver = self.registry.driver
         self.accounting.alerts = self._alerts(webhooks)
         self.hooks = make_hooks(config.hooks, HookServices(self.registry, webhooks))
+        # Requests share what is in the cache, and a hook of somebody else may change it.
+        self.item_cache = ItemCache() if all(each.use in OWN for each in config.hooks) else None
         listed = ProviderModels(self.registry, config.providers, None if previous is None else previous.catalog.listed)
         self.catalog: Catalog = Catalog(
             self.registry, providers=config.providers, tiers=config.tiers, options=config.options, listed=listed

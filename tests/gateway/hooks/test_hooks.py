@@ -16,7 +16,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.config import decode_config
 from dragoman.gateway.hooks.base import Hook, HookCall, Refused
 from dragoman.gateway.runtime import Runtime
-from dragoman.types import Request, Response, assistant, user
+from dragoman.types import Message, Request, Response, Tool, ToolCall, ToolResult, assistant, user
 from tests.support.gateway.dialects import Seen, hello, request_of, response_of, see
 
 HERE = "tests.gateway.hooks.test_hooks"
@@ -87,6 +87,17 @@ class Sleepy(Hook):
 class Blocking(Hook):
     def before(self, call: HookCall) -> None:
         time.sleep(0.3)
+
+
+class Meddler(Hook):
+    """Changes a request in place, which a hook must not do."""
+
+    seen: ClassVar[list[str]] = []
+
+    def before(self, call: HookCall) -> None:
+        arguments = call.request.messages[1].tool_calls[0].arguments
+        self.seen.append(arguments["port"])
+        arguments["port"] = "Nantes"
 
 
 def app_of(*hooks: str, more: str = "") -> App:
@@ -221,3 +232,32 @@ def test_headers_with_keys_are_not_shown_to_hooks() -> None:
 def test_a_note_must_have_a_name_that_a_header_can_have() -> None:
     with pytest.raises(ValueError, match="name must be 1 to 64 letters"):
         HookCall(Request()).note("a b", "x")
+
+
+def test_a_hook_that_changes_a_request_in_place_changes_no_other_request() -> None:
+    app = app_of("Meddler")
+    call = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
+    result = ToolResult(id="call_1", name="tide", content="4.2 m " * 2000)
+    request = Request(messages=(user("?"), assistant(call), Message(role="tool", parts=(result,)), user("And now?")))
+    for _ in range(2):
+        assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
+    assert Meddler.seen == ["Brest", "Brest"]
+
+
+@pytest.mark.parametrize("hooks", ["", '[hooks.x]\nuse = "redaction"'], ids=["none", "our own"])
+def test_decoded_messages_are_shared_if_all_hooks_are_our_own(hooks: str) -> None:
+    app = App(Runtime(decode_config(f'[gateway]\nproviders = ["demo"]\n{hooks}'), {}))
+    request = Request(messages=(user("?"), assistant("4.2 m " * 2000), user("And now?")), tools=(Tool(name="tide"),))
+    assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
+    cache = app.runtime.item_cache
+    assert cache is not None
+    assert cache.bytes > 12_000
+
+
+def test_a_short_request_is_not_looked_up() -> None:
+    app = App(Runtime(decode_config('[gateway]\nproviders = ["demo"]'), {}))
+    request = Request(messages=(user("?"), assistant("4.2 m"), user("And now?")), tools=(Tool(name="tide"),))
+    assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
+    cache = app.runtime.item_cache
+    assert cache is not None
+    assert cache.bytes == 0

@@ -42,7 +42,7 @@ from dragoman.wires.common.history import (
     start_with_user,
 )
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
+from dragoman.wires.common.open_turns import DecodedMessage, UnlinkedResult
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
 # Encoding -------------------------------------------------------------------------------------------------------------
@@ -119,7 +119,8 @@ def _alternating_turns(turns: tuple[Message, ...], target: Target, notes: Notice
             parts.pop()
         role: Role = "system" if turn.role in SYSTEM_ROLES else "assistant" if turn.role == "assistant" else "user"
         if parts or role != "system":
-            filled.append(replace(turn, role=role, parts=tuple(parts)))
+            is_same = role == turn.role and len(parts) == len(turn.parts)
+            filled.append(turn if is_same else replace(turn, role=role, parts=tuple(parts)))
     if not all(turn.parts for turn in filled):
         filled = fill_turns(filled, notes)
     if target.quirks.system_turns:
@@ -159,6 +160,8 @@ def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
     """One message, or several if system messages stand inside the turn."""
     messages: list[JsonObject] = []
     blocks: list[JsonObject] = []
+    if len(turn.parts) == 1 and type(text := turn.parts[0]) is Text and not text.extra and turn.role != "system":
+        return [{"role": turn.role, "content": text.text, **wire_extra(turn.extra, NAME)}]
     if turn.role == "system":
         content = [encode_block(part, notes) for part in turn.parts]
         return [{"role": "system", "content": content, **wire_extra(turn.extra, NAME)}]
@@ -182,33 +185,37 @@ def _encode_message(turn: Message, blocks: list[JsonObject]) -> list[JsonObject]
 # Decoding -------------------------------------------------------------------------------------------------------------
 
 
-def decode_messages(body: AnthropicRequest) -> tuple[list[Text], tuple[Message, ...]]:
-    """The system prompt and the turns; results of tools get turns of their own, before the user's text."""
-    blocks = [body.system] if isinstance(body.system, str) else body.system or []
-    system = _system_texts(blocks, "system")
-    turns: list[OpenTurn] = []
-    names: dict[str, str] = {}
-    for i, data in enumerate(body.messages):
-        where = f"messages[{i}]"
-        message, rest = read_fields(AnthropicMessage, data, where)
-        blocks = [message.content] if isinstance(message.content, str) else message.content or []
-        extra = make_extra(NAME, rest)
-        match message.role:
-            case "user":
-                _add_user(turns, blocks, f"{where}.content", names, extra)
-            case "assistant":
-                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
-                names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
-                turns.append(OpenTurn(role="assistant", parts=parts, extra=extra))
-            case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
-                turns.append(OpenTurn(role="user", parts=[Opaque(wire=NAME, data=data)]))
-            case "system" if not turns:
-                system += _system_texts(blocks, f"{where}.content")
-            case "system":
-                turns.append(OpenTurn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
-            case _:
-                raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
-    return system, tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+def decode_system(body: AnthropicRequest) -> list[Text]:
+    """The system prompt."""
+    return _system_texts([body.system] if isinstance(body.system, str) else body.system or [], "system")
+
+
+def decode_message(data: JsonObject, where: str) -> DecodedMessage:
+    """A message by itself: the names of results are in the messages of the calls."""
+    message, rest = read_fields(AnthropicMessage, data, where)
+    blocks = [message.content] if isinstance(message.content, str) else message.content or []
+    extra = make_extra(NAME, rest)
+    where = f"{where}.content"
+    match message.role:
+        case "user":
+            return _decode_user(blocks, where, extra)
+        case "assistant":
+            parts = tuple([decode_block(block, f"{where}[{j}]") for j, block in enumerate(blocks)])
+            return DecodedMessage(new_message("assistant", parts, extra))
+        case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
+            return DecodedMessage(new_message("user", (Opaque(wire=NAME, data=data),)))
+        case "system":
+            return DecodedMessage(new_message("system", tuple(_system_texts(blocks, where)), extra))
+        case _:
+            where = where.removesuffix(".content")
+            raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
+
+
+def split_system(turns: tuple[Message, ...]) -> tuple[list[Text], tuple[Message, ...]]:
+    """The texts of the leading system messages, and the other turns."""
+    count = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    texts = [part for turn in turns[:count] for part in turn.parts if isinstance(part, Text)]
+    return texts, turns[count:] if count else turns
 
 
 def _system_texts(blocks: list[Any], where: str) -> list[Text]:
@@ -221,16 +228,16 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     return texts
 
 
-def _add_user(
-    turns: list[OpenTurn], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]
-) -> None:
-    results: list[Part] = []
+def _decode_user(blocks: list[Any], where: str, extra: dict[str, Any]) -> DecodedMessage:
+    results: list[UnlinkedResult] = []
     parts: list[Part] = []
     for i, block in enumerate(blocks):
         if is_object(block) and block.get("type") == "tool_result":
-            results.append(decode_result(block, f"{where}[{i}]", names))
+            result = decode_result(block, f"{where}[{i}]")
+            results.append(UnlinkedResult(result, result))
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
     if results and parts:
         extra = {**extra, COVERED: {"with_results": True}}
-    add_user_turn(turns, results, parts, extra)
+    role: Role = "user" if parts or not results else "tool"
+    return DecodedMessage(new_message(role, tuple(parts), extra), tuple(results))

@@ -259,15 +259,15 @@ _DECODERS: dict[str, _Decode] = {
 }
 
 
-def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
-    """The mirror of `encode_result`; `names` are the tools of the calls so far, by id."""
+def decode_result(data: JsonObject, where: str) -> ToolResult:
+    """The mirror of `encode_result`, without the name of the tool, which its call has."""
     fields, rest = read_fields(ToolResultBlock, data, where)
     content: str | tuple[ResultPart, ...] = fields.content if isinstance(fields.content, str) else ""
     if isinstance(fields.content, list):
         content = tuple(_result_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(fields.content))
     return new_result(
         id=fields.tool_use_id,
-        name=names.get(fields.tool_use_id, ""),
+        name="",
         content=content,
         is_error=bool(fields.is_error),
         extra=make_extra(NAME, _rest(rest)),

@@ -8,7 +8,7 @@ from dragoman.errors import DragomanError, Overloaded
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import AnyTool, Effort, JsonObject, Part, Request, Response, is_object
 from dragoman.wires.anthropic.hosted_tools import decode_mcp_servers
-from dragoman.wires.anthropic.messages import decode_messages
+from dragoman.wires.anthropic.messages import decode_message, decode_system, split_system
 from dragoman.wires.anthropic.parts import decode_tool
 from dragoman.wires.anthropic.schema import (
     DEFAULT_EFFORT,
@@ -30,13 +30,15 @@ from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
+from dragoman.wires.common.item_cache import plain_items
 from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.open_turns import link_results
 from dragoman.wires.common.request_body import (
     check_bounds,
-    decode_request_json,
+    decode_items,
     make_request,
     missing_field,
-    read_fields,
+    read_body,
 )
 from dragoman.wires.common.server_endpoints import Route
 
@@ -66,8 +68,9 @@ class AnthropicServer:
     )
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        body, extra = read_fields(AnthropicRequest, decode_request_json(http), "body")
-        system, messages = decode_messages(body)
+        body, extra = read_body(AnthropicRequest, http, ("messages", "tools"))
+        system = decode_system(body)
+        leading, messages = split_system(link_results(decode_items(body.messages, decode_message, "messages")))
         choice, parallel, choice_extra = _decode_tool_choice(body.tool_choice or {})
         schema, output_config = _decode_format(body)
         reasoning, thinking, is_thinking_covered = _decode_reasoning(body.thinking or {}, output_config.get("effort"))
@@ -90,7 +93,7 @@ class AnthropicServer:
         return model or body.model, make_request(
             BOUNDS,
             messages=messages,
-            system=as_system(system),
+            system=as_system([*system, *leading]),
             tools=tools,
             tool_choice=choice,
             parallel_tool_calls=parallel,
@@ -131,7 +134,10 @@ class AnthropicServer:
 
 def _decode_tools(definitions: list[JsonObject], extra: JsonObject) -> tuple[tuple[AnyTool, ...], JsonObject]:
     """The tools, with MCP servers at the place of the tool that names them; and the field of the servers."""
-    servers = {server.name: server for server in decode_mcp_servers(extra.get("mcp_servers"), definitions)}
+    if not extra.get("mcp_servers"):
+        return tuple(decode_items(definitions, decode_tool, "tools")), {}
+    definitions = plain_items(definitions)
+    servers = {server.name: server for server in decode_mcp_servers(extra["mcp_servers"], definitions)}
     field = {"mcp_servers": extra.pop("mcp_servers")} if servers else {}
     tools: list[AnyTool] = []
     for i, data in enumerate(definitions):

@@ -19,13 +19,12 @@ from dragoman.types import (
     Role,
     Text,
     Thinking,
-    ToolCall,
     is_list,
     is_object,
 )
 from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
-from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
+from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import (
     EMPTY_TURN,
@@ -36,7 +35,7 @@ from dragoman.wires.common.history import (
     start_with_user,
 )
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
+from dragoman.wires.common.open_turns import DecodedMessage, UnlinkedResult, link_results
 from dragoman.wires.common.request_body import invalid_field, read_fields
 
 _ROLES: Mapping[Role, Role] = {
@@ -147,40 +146,55 @@ def _is_separator(part: Part, after: Part | None) -> bool:
     return is_point and isinstance(part, Text) and part.text != ""
 
 
-def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, ...], bool]:
-    """The system prompt, the turns, and whether the conversation ends in a cache point.
+class ConverseTurn(DecodedMessage):
+    """A message by itself."""
 
-    Results of tools get turns of their own, before the user's text.
-    """
-    turns: list[OpenTurn] = []
-    names: dict[str, str] = {}
-    has_cache_point = False
-    for i, data in enumerate(body.messages):
-        where = f"messages[{i}]"
-        message, rest = read_fields(ConverseMessage, data, where)
-        blocks = message.content
-        if i == len(body.messages) - 1 and len(blocks) > 1 and blocks[-1] == CACHE_POINT:
-            has_cache_point, blocks = True, blocks[:-1]
-            if len(blocks) > 1 and blocks[-1] == {"text": SEPARATOR} and "document" in blocks[-2]:
-                blocks = blocks[:-1]  # it is there for the cache point
-        extra = make_extra(NAME, rest)
-        match message.role:
-            case "user":
-                _add_user(turns, blocks, f"{where}.content", names, extra)
-            case "assistant":
-                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
-                names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
-                turns.append(OpenTurn(role="assistant", parts=parts, extra=extra))
-            case "system":
-                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
-                turns.append(OpenTurn(role="system", parts=parts, extra=extra))
-            case _:
-                raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
-    messages = tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
-    return _decode_system(body.system or []), messages, has_cache_point
+    without_point: DecodedMessage | None = None
+    """The message without the cache point at its end, if it has one."""
 
 
-def _decode_system(blocks: list[JsonObject]) -> list[Text]:
+def decode_message(data: JsonObject, where: str) -> ConverseTurn:
+    """A message by itself: the names of results are in the messages of the calls."""
+    message, rest = read_fields(ConverseMessage, data, where)
+    role = _SENT_ROLES.get(message.role)
+    if role is None:
+        raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
+    extra, blocks, where = make_extra(NAME, rest), message.content, f"{where}.content"
+    turn, results = _decode_blocks(role, blocks, where, extra)
+    if len(blocks) < 2 or blocks[-1] != CACHE_POINT:
+        return ConverseTurn(turn, results)
+    blocks = blocks[:-1]
+    if len(blocks) > 1 and blocks[-1] == {"text": SEPARATOR} and "document" in blocks[-2]:
+        blocks = blocks[:-1]  # it is there for the cache point
+    return ConverseTurn(turn, results, DecodedMessage(*_decode_blocks(role, blocks, where, extra)))
+
+
+_SENT_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+def _decode_blocks(
+    role: Role, blocks: list[JsonObject], where: str, extra: dict[str, Any]
+) -> tuple[Message, tuple[UnlinkedResult, ...]]:
+    results: list[UnlinkedResult] = []
+    parts: list[Part] = []
+    for i, block in enumerate(blocks):
+        if role == "user" and block.keys() == {"toolResult"}:
+            result = decode_result(block, f"{where}[{i}]")
+            results.append(UnlinkedResult(result, result))
+        else:
+            parts.append(decode_block(block, f"{where}[{i}]"))
+    role = "tool" if results and not parts else role
+    return new_message(role, tuple(parts), extra), tuple(results)
+
+
+def link_messages(items: list[ConverseTurn]) -> tuple[tuple[Message, ...], bool]:
+    """The turns, and whether the conversation ends in a cache point."""
+    last = items[-1].without_point if items else None
+    return link_results(items if last is None else [*items[:-1], last]), last is not None
+
+
+def decode_system(blocks: list[JsonObject]) -> list[Text]:
+    """The system prompt."""
     texts: list[Text] = []
     for i, block in enumerate(blocks):
         match block:
@@ -195,16 +209,3 @@ def _decode_system(blocks: list[JsonObject]) -> list[Text]:
                 why = "must be text, guardContent of a text, or a cachePoint after one of them"
                 raise invalid_field(f"system[{i}]", why)
     return texts
-
-
-def _add_user(
-    turns: list[OpenTurn], blocks: list[JsonObject], where: str, names: dict[str, str], extra: dict[str, Any]
-) -> None:
-    results: list[Part] = []
-    parts: list[Part] = []
-    for i, block in enumerate(blocks):
-        if block.keys() == {"toolResult"}:
-            results.append(decode_result(block, f"{where}[{i}]", names))
-        else:
-            parts.append(decode_block(block, f"{where}[{i}]"))
-    add_user_turn(turns, results, parts, extra)

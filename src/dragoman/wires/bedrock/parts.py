@@ -235,8 +235,8 @@ def _bytes(text: str, where: str) -> bytes:
         raise invalid_field(f"{where}.source.bytes", str(error)) from error
 
 
-def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
-    """The mirror of `encode_result`; `names` are the tools of the calls so far, by id."""
+def decode_result(data: JsonObject, where: str) -> ToolResult:
+    """The mirror of `encode_result`, without the name of the tool, which its call has."""
     fields, rest = read_fields(ConverseResult, data["toolResult"], f"{where}.toolResult")
     content: str | tuple[ResultPart, ...]
     match fields.content:
@@ -248,7 +248,7 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
             content = tuple(_result_part(block, f"{where}.toolResult.content[{i}]") for i, block in enumerate(blocks))
     return new_result(
         id=fields.tool_use_id,
-        name=names.get(fields.tool_use_id, ""),
+        name="",
         content=content,
         is_error=fields.status == "error",
         extra=make_extra(NAME, without_none(rest)),

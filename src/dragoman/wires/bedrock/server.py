@@ -10,7 +10,7 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Effort, JsonObject, Part, Request, Response, is_object
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.bedrock.messages import decode_messages
+from dragoman.wires.bedrock.messages import decode_message, decode_system, link_messages
 from dragoman.wires.bedrock.parts import decode_tool
 from dragoman.wires.bedrock.schema import NAME, ConverseRequest, InferenceConfig, ToolConfig
 from dragoman.wires.bedrock.stream_encoder import ConverseStreamEncoder, encode_answer, encode_answer_part
@@ -21,9 +21,10 @@ from dragoman.wires.common.json import DECODE_ERRORS, encode_json
 from dragoman.wires.common.request_body import (
     check_bounds,
     check_inner_json,
-    decode_request_json,
+    decode_items,
     make_request,
     missing_field,
+    read_body,
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
@@ -52,8 +53,8 @@ class ConverseServer:
     )
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        body, extra = read_fields(ConverseRequest, decode_request_json(http), "body")
-        system, messages, cache = decode_messages(body)
+        body, extra = read_body(ConverseRequest, http, ("messages",))
+        messages, cache = link_messages(decode_items(body.messages, decode_message, "messages"))
         config, other_config = read_fields(InferenceConfig, body.inference_config or {}, "inferenceConfig")
         tool_config, other_tool_config = read_fields(ToolConfig, body.tool_config or {}, "toolConfig")
         choice, choice_extra = _decode_tool_choice(tool_config.tool_choice or {})
@@ -77,7 +78,7 @@ class ConverseServer:
         return unquote(path["model"]) if path else "", make_request(
             BOUNDS,
             messages=messages,
-            system=as_system(system),
+            system=as_system(decode_system(body.system or [])),
             tools=tuple(decode_tool(tool, f"toolConfig.tools[{i}]") for i, tool in enumerate(tool_config.tools)),
             tool_choice=choice,
             schema=schema,

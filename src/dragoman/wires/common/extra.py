@@ -28,7 +28,9 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     >>> wire_extra({"ollama": {"keep_alive": 0}}, "ollama")
     {'keep_alive': 0}
     """
-    data = extra.get(wire) if extra else None
+    if not extra:
+        return {}
+    data = extra.get(wire)
     return data if is_object(data) else {}
 
 

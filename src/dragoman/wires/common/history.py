@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import is_
 from typing import Literal
 
 import msgspec
@@ -42,7 +43,6 @@ from dragoman.types import (
 )
 from dragoman.types.base import unchecked
 from dragoman.types.caching import CACHE
-from dragoman.types.fast_constructors import new_message
 from dragoman.types.files import FILE
 from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import covers_citations, with_numbered_sources
@@ -124,7 +124,8 @@ def repair(
         _note_foreign(message.extra, f"{message.role} message", notes)
         if own_parts or wire_extra(message.extra, notes.wire) or (is_answer and turns and alternating):
             role = "user" if message.role == "tool" else message.role
-            turns.append(msgspec.structs.replace(message, role=role, parts=own_parts))
+            is_same = role == message.role and _are_same(own_parts, message.parts)
+            turns.append(message if is_same else msgspec.structs.replace(message, role=role, parts=own_parts))
     while turns and _is_silent(turns[-1], notes.wire):
         turns.pop()
     return History(system=tuple(texts), turns=tuple(_with_results(turns, calls)))
@@ -143,6 +144,11 @@ def _is_plain(message: Message) -> bool:
         if not isinstance(part, Text) or part.extra or part.citations:
             return False
     return bool(message.parts)
+
+
+def _are_same(parts: tuple[Part, ...], others: tuple[Part, ...]) -> bool:
+    """Whether these are the same objects, as in most messages."""
+    return len(parts) == len(others) and all(map(is_, parts, others))
 
 
 class _Calls:
@@ -191,7 +197,9 @@ class _Calls:
         turn, id = waiting.popleft()
         if turn < last:
             self._notes.add("repaired", f"result {result.id}", "moved right after its call")
-        self._results[id] = msgspec.structs.replace(result, id=id, content=_own_content(result, self._notes))
+        content = _own_content(result, self._notes)
+        is_same = id == result.id and content is result.content
+        self._results[id] = result if is_same else unchecked(result, id=id, content=content)
         return True
 
     def result_of(self, call: ToolCall) -> ToolResult:
@@ -373,11 +381,14 @@ def _own_content(result: ToolResult, notes: NoticeCollector) -> str | tuple[Resu
     return tuple(part for part in result.content if not isinstance(part, Opaque) or is_own(part, notes))
 
 
+_RESULTS = Message(role="tool")
+
+
 def _with_results(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
     for turn in turns:
         yield turn
         if turn.role == "assistant" and (tool_calls := turn.tool_calls):
-            yield new_message("tool", tuple(map(calls.result_of, tool_calls)))
+            yield unchecked(_RESULTS, parts=tuple(map(calls.result_of, tool_calls)), extra={})
 
 
 def merge_turns(turns: Iterable[Message], /) -> list[Message]:
@@ -447,7 +458,8 @@ def result_media(results: Iterable[ToolResult], /) -> Message | None:
     """A user turn with the images and documents of results, for wires whose results are text only."""
     parts: list[Part] = []
     for result in results:
-        media = [part for part in result.parts if isinstance(part, Image | Document)]
+        parts_of_result = () if isinstance(result.content, str) else result.content
+        media = [part for part in parts_of_result if isinstance(part, Image | Document)]
         if media:
             parts += [Text(text=f"From the result of {result.name or 'the tool'} ({result.id}):"), *media]
     return Message(role="user", parts=tuple(parts)) if parts else None

@@ -1,10 +1,13 @@
-"""Messages that grow while a client's request is decoded."""
+"""Messages that are not complete while a client's request is decoded: others add parts, or the names of calls."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from dragoman.types import Part, Role
+from dragoman.types import Message, Part, Role, ToolCall, ToolResult
+from dragoman.types.base import unchecked
+from dragoman.types.fast_constructors import new_message
 
 
 class OpenTurn(msgspec.Struct):
@@ -24,3 +27,51 @@ def add_user_turn(turns: list[OpenTurn], results: list[Part], parts: list[Part],
         turns[-1].extra = {} if parts else extra
     if parts or not results:
         turns.append(OpenTurn(role="user", parts=parts, extra=extra))
+
+
+class UnlinkedResult(msgspec.Struct):
+    """A result as its own message has it; the message of the call may say more."""
+
+    result: ToolResult
+    linked: ToolResult
+
+    def link(self, id: str, name: str) -> ToolResult:
+        """The result with the id and the name of its call: if they are as the last time, the same value as then."""
+        linked = self.linked
+        if linked.id != id or linked.name != name:
+            linked = self.linked = unchecked(self.result, id=id, name=name)
+        return linked
+
+
+class DecodedMessage(msgspec.Struct):
+    """A message of a dialect whose results are blocks of user messages, by itself."""
+
+    message: Message
+    """The message without its results; its role is "tool" if it has nothing else."""
+    results: tuple[UnlinkedResult, ...] = ()
+
+
+def link_results(items: Iterable[DecodedMessage]) -> tuple[Message, ...]:
+    """The turns: results have the names of their calls, and turns of their own, before the user's text."""
+    turns: list[Message] = []
+    results: list[Part] = []
+    extra: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for item in items:
+        message = item.message
+        if item.results:
+            results += [each.link(each.result.id, names.get(each.result.id, "")) for each in item.results]
+            extra = message.extra if message.role == "tool" else {}
+            if message.role == "tool":
+                continue
+        if results:
+            turns.append(new_message("tool", tuple(results), extra))
+            results = []
+        if message.role == "assistant":
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    names[part.id] = part.name
+        turns.append(message)
+    if results:
+        turns.append(new_message("tool", tuple(results), extra))
+    return tuple(turns)

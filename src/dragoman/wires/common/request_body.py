@@ -1,6 +1,6 @@
 """Decodes the JSON body of a client's request, with errors that name the field that is wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from math import inf
 from types import SimpleNamespace
@@ -12,9 +12,11 @@ from dragoman.errors import InvalidRequest, explain_validation
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, is_object
 from dragoman.types.json_size import find_excess
+from dragoman.wires.common.item_cache import CachedRequest, RawItems
 from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
 Bound: TypeAlias = tuple[str, str, float, float]
 """The name of an option, the dialect's name for it, the minimum and the maximum."""
 
@@ -49,6 +51,31 @@ def read_fields(into: type[T], data: object, where: str, /) -> tuple[T, JsonObje
     if not is_object(data) or data.keys() <= names:
         return fields, {}
     return fields, {key: value for key, value in data.items() if key not in names}
+
+
+def read_body(
+    into: type[T], http: HttpRequest, lists: Sequence[str], change: Callable[[JsonObject], JsonObject] | None = None, /
+) -> tuple[T, JsonObject]:
+    """The fields of a body that a type knows, validated, and its other fields as they are.
+
+    `lists` are fields whose items go to `decode_items`. `change` is applied to the body first.
+    """
+    data, raw_lists = http.split(lists) if isinstance(http, CachedRequest) else (decode_request_json(http), {})
+    fields, rest = read_fields(into, data if change is None else change(data), "body")
+    for name, items in raw_lists.items():
+        setattr(fields, name, items)
+    return fields, rest
+
+
+def decode_items(items: Sequence[JsonObject] | None, decode: Callable[[JsonObject, str], V], where: str, /) -> list[V]:
+    """Decode the items of a list of a body, each by itself; `where` is its name.
+
+    >>> decode_items([{"n": 1}, {"n": 2}], lambda item, place: (place, item["n"]), "items")
+    [('items[0]', 1), ('items[1]', 2)]
+    """
+    if isinstance(items, RawItems):
+        return items.cache.decode(items, decode, where)
+    return [decode(item, f"{where}[{i}]") for i, item in enumerate(items or ())]
 
 
 def _convert(data: object, into: type[T]) -> T:

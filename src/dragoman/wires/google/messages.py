@@ -25,9 +25,17 @@ from dragoman.types import (
 from dragoman.types.base import unchecked
 from dragoman.types.fast_constructors import new_message, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import check_urls, fill_turns, merge_answers, repair, result_media, start_with_user
+from dragoman.wires.common.history import (
+    check_urls,
+    fill_turns,
+    join_turns,
+    merge_answers,
+    repair,
+    result_media,
+    start_with_user,
+)
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.open_turns import OpenTurn
+from dragoman.wires.common.open_turns import UnlinkedResult
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.google.parts import decode_part, encode_call, encode_part, encode_result, part_extra, wire_id
 from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME, GeminiTurn, as_objects, camel
@@ -46,7 +54,8 @@ def encode_messages(
     ids: dict[str, str | None] = {}
     turns = fill_turns(map(_with_content, history.turns), notes)
     for turn in start_with_user(merge_answers(turns), notes):
-        ids.update((call.id, wire_id(call)) for call in turn.tool_calls)
+        if turn.role == "assistant":
+            ids.update([(call.id, wire_id(call)) for call in turn.tool_calls])
         if turn.role == "tool":
             contents += _encode_results(turn, ids, target, notes)
         else:
@@ -67,11 +76,14 @@ def _is_empty_prompt(turns: Iterable[Message]) -> bool:
 
 def _has_content(part: Part) -> bool:
     """Whether a part is not an empty text, which Vertex refuses (seen 2025-04) unless it has a signature."""
-    return not isinstance(part, Text) or bool(part.text or part_extra(part.extra))
+    return type(part) is not Text or bool(part.text or part_extra(part.extra))
 
 
 def _with_content(turn: Message) -> Message:
-    if all(map(_has_content, turn.parts)):
+    for part in turn.parts:  # a loop: `all` costs more, and long histories have thousands of parts
+        if not _has_content(part):
+            break
+    else:
         return turn
     return msgspec.structs.replace(turn, parts=tuple(part for part in turn.parts if _has_content(part)))
 
@@ -139,44 +151,77 @@ def decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObject
     return texts, {} if len(texts) == len(parts) else {"systemInstruction": data}
 
 
-def decode_messages(contents: list[JsonObject]) -> tuple[Message, ...]:
-    """The turns; consecutive turns of the model are one, and so are consecutive results."""
-    turns: list[OpenTurn] = []
-    calls = _OpenCalls()
-    for i, data in enumerate(contents):
-        where = f"contents[{i}]"
-        turn, rest = read_fields(GeminiTurn, camel(data), where)
-        role = _ROLES.get(turn.role)
-        if role is None:
-            raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {turn.role!r}")
-        results: list[Part] = []
-        others: list[Part] = []
-        for part in _decode_parts(turn, where):
-            if isinstance(part, ToolResult):
-                results.append(calls.match(part))
-            else:
-                others.append(calls.add(part) if isinstance(part, ToolCall) else part)
-        if results:
-            _add(turns, OpenTurn(role="tool", parts=results))
-        if any(isinstance(part, ToolCall) for part in others):
+class _DecodedContent(msgspec.Struct):
+    """A content by itself."""
+
+    role: Role
+    linked: tuple[ToolCall | UnlinkedResult, ...]
+    """The calls and results, in their order."""
+    message: Message | None
+    """The content without its results, if there is anything else."""
+
+
+def decode_content(data: JsonObject, where: str) -> _DecodedContent:
+    """A content by itself: calls may have no id, and which call a result belongs to is not known yet."""
+    turn, rest = read_fields(GeminiTurn, camel(data), where)
+    role = _ROLES.get(turn.role)
+    if role is None:
+        raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {turn.role!r}")
+    linked: list[ToolCall | UnlinkedResult] = []
+    others: list[Part] = []
+    parts = _decode_parts(turn, where)
+    for part in parts:
+        if isinstance(part, ToolResult):
+            linked.append(UnlinkedResult(part, part))
+            continue
+        others.append(part)
+        if isinstance(part, ToolCall):
             role = "assistant"
-        if others or not results:
-            _add(turns, OpenTurn(role=role, parts=others, extra=make_extra(NAME, rest)))
-        calls.after_user = role == "user"
-    return tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+            linked.append(part)
+    has_message = bool(others) or not parts
+    message = new_message(role, tuple(others), make_extra(NAME, rest)) if has_message else None
+    return _DecodedContent(role, tuple(linked), message)
+
+
+def link_contents(contents: list[_DecodedContent]) -> tuple[Message, ...]:
+    """The turns; consecutive turns of the model are one, and so are consecutive results."""
+    groups: list[list[Message]] = []
+    results: list[Part] = []
+    calls = _OpenCalls()
+    for content in contents:
+        message = content.message
+        added: list[ToolCall] = []
+        for part in content.linked:
+            if isinstance(part, ToolCall):
+                added.append(calls.add(part))
+            else:
+                results.append(calls.match(part))
+        if message is not None:
+            if results:
+                groups.append([new_message("tool", tuple(results))])
+                results = []
+            turn = _with_ids(message, added) if added else message
+            if groups and groups[-1][0].role == turn.role == "assistant":
+                groups[-1].append(turn)
+            else:
+                groups.append([turn])
+        calls.after_user = content.role == "user"
+    if results:
+        groups.append([new_message("tool", tuple(results))])
+    return tuple([join_turns(group) for group in groups])
+
+
+def _with_ids(message: Message, calls: list[ToolCall]) -> Message:
+    """The message with calls that have an id."""
+    if all(call.id for call in message.tool_calls):
+        return message
+    rest = iter(calls)
+    return unchecked(message, parts=tuple(next(rest) if isinstance(p, ToolCall) else p for p in message.parts))
 
 
 def _decode_parts(turn: GeminiTurn, where: str) -> list[Part]:
     decoded = [decode_part(part, f"{where}.parts[{i}]") for i, part in enumerate(as_objects(turn.parts))]
     return [part for part in decoded if part is not None]
-
-
-def _add(turns: list[OpenTurn], turn: OpenTurn) -> None:
-    if turn.role == "user" or not turns or turns[-1].role != turn.role:
-        turns.append(turn)
-        return
-    turns[-1].parts += turn.parts
-    turns[-1].extra = {**turns[-1].extra, **turn.extra}
 
 
 class _OpenCalls:
@@ -197,13 +242,16 @@ class _OpenCalls:
         self._recent.append(call.id)
         return call
 
-    def match(self, result: ToolResult) -> ToolResult:
+    def match(self, unlinked: UnlinkedResult) -> ToolResult:
         """The result with the id and the name of its call."""
+        result = unlinked.result
         call = self._open.pop(result.id, None) or self._pop_by_name(result.name)
         if call is None:
             return _with_id(result, result.id) if result.id else result
-        result = _with_id(result, result.id) if result.id not in ("", wire_id(call)) else result
-        return msgspec.structs.replace(result, id=call.id, name=result.name or call.name)
+        id, name = call.id, result.name or call.name
+        if result.id in ("", wire_id(call)):
+            return unlinked.link(id, name)
+        return msgspec.structs.replace(_with_id(result, result.id), id=id, name=name)
 
     def _pop_by_name(self, name: str) -> ToolCall | None:
         while self._recent and self._recent[0] not in self._open:

@@ -47,6 +47,8 @@ from dragoman.wires.google.schema import (
 
 def part_extra(extra: JsonObject) -> JsonObject:
     """The members of `extra` that belong to the part, not to its candidate."""
+    if not extra:
+        return {}
     return {key: value for key, value in wire_extra(extra, NAME).items() if key not in TEXT_NOTES}
 
 
@@ -101,6 +103,9 @@ def encode_call(call: ToolCall, id: str | None) -> JsonObject:
 def encode_result(result: ToolResult, id: str | None = None, *, media: bool = False) -> JsonObject:
     """A function response; with `media`, its images and documents are inside it."""
     extra = dict(wire_extra(result.extra, NAME))
+    if not extra and isinstance(result.content, str):
+        response = {"name": result.name, "response": _encode_response(result)}
+        return {"functionResponse": response if id is None else {"id": id, **response}}
     media = extra.pop("media", media)
     outer = extra.pop("outer_fields", {})
     inside = [part for part in result.parts if media and not isinstance(part, Text)]
@@ -141,17 +146,15 @@ def _is_empty(schema: JsonObject) -> bool:
     return keywords <= {"type"} and schema.get("type") == "object"
 
 
-def decode_tools(tools: list[JsonObject]) -> tuple[AnyTool, ...]:
-    """The functions of all tools, and the tools that run at the provider."""
-    decoded: list[AnyTool] = []
-    for i, data in enumerate(tools):
-        tool, others = read_fields(GeminiTool, camel(data), f"tools[{i}]")
-        for j, declaration in enumerate(as_objects(tool.function_declarations)):
-            decoded.append(_tool(declaration, f"tools[{i}].functionDeclarations[{j}]"))
-        decoded += [
-            decode_hosted_tool(name, value) or Opaque(wire=NAME, data={name: value}) for name, value in others.items()
-        ]
-    return tuple(decoded)
+def decode_tools(data: JsonObject, where: str) -> list[AnyTool]:
+    """The functions of one tool, and the tools in it that run at the provider."""
+    tool, others = read_fields(GeminiTool, camel(data), where)
+    functions = as_objects(tool.function_declarations)
+    decoded: list[AnyTool] = [_tool(each, f"{where}.functionDeclarations[{i}]") for i, each in enumerate(functions)]
+    decoded += [
+        decode_hosted_tool(name, value) or Opaque(wire=NAME, data={name: value}) for name, value in others.items()
+    ]
+    return decoded
 
 
 def _tool(data: JsonObject, where: str) -> Tool:

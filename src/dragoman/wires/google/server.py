@@ -1,6 +1,7 @@
 """The server half of Google's generateContent: decodes requests, encodes whole answers and errors."""
 
 import re
+from itertools import chain
 from math import inf
 from typing import cast, get_args
 from urllib.parse import parse_qs, unquote
@@ -32,15 +33,16 @@ from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import (
     check_bounds,
-    decode_request_json,
+    decode_items,
     make_request,
     missing_field,
+    read_body,
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.google.from_openapi import from_openapi
 from dragoman.wires.google.hosted_tools import has_form
-from dragoman.wires.google.messages import decode_messages, decode_system
+from dragoman.wires.google.messages import decode_content, decode_system, link_contents
 from dragoman.wires.google.parts import decode_tools
 from dragoman.wires.google.schema import (
     ALT,
@@ -108,7 +110,7 @@ class GeminiServer:
     )
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        body, extra = read_fields(GeminiRequest, camel(decode_request_json(http)), "body")
+        body, extra = read_body(GeminiRequest, http, ("contents", "tools"), camel)
         model, stream, is_array = _decode_path(http.path, body.model)
         config, other_config = read_fields(
             GenerationConfig, _decode_config(body.generation_config or {}), "generationConfig"
@@ -118,7 +120,7 @@ class GeminiServer:
         covered |= {"thinkingConfig"} if is_reasoning_covered else set()
         covered |= {field for field, value in NEUTRAL_CONFIG.items() if own_config.get(field) == value}
         system, system_extra = decode_system(body.system_instruction)
-        tools = decode_tools(as_objects(body.tools))
+        tools = tuple(chain.from_iterable(decode_items(as_objects(body.tools), decode_tools, "tools")))
         choice, is_choice_covered = _decode_tool_choice(body.tool_config)
         verbatim: JsonObject = {}
         extra.update(system_extra)
@@ -129,7 +131,7 @@ class GeminiServer:
             (verbatim if own_config.keys() <= covered else extra)["generationConfig"] = own_config
         return model, make_request(
             BOUNDS,
-            messages=decode_messages(as_objects(body.contents)),
+            messages=link_contents(decode_items(as_objects(body.contents), decode_content, "contents")),
             system=as_system(system),
             tools=tools,
             tool_choice=choice,

@@ -13,9 +13,10 @@ from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import (
     check_bounds,
-    decode_request_json,
+    decode_items,
     make_request,
     missing_field,
+    read_body,
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
@@ -56,7 +57,7 @@ class InteractionsServer:
     routes = tuple(Route(method="POST", path=f"{prefix}/interactions") for prefix in PREFIXES)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        body, rest = read_fields(InteractionRequest, decode_request_json(http), "body")
+        body, rest = read_body(InteractionRequest, http, ("tools",))
         extra = without_none(rest)
         config, other_config = read_fields(InteractionConfig, body.generation_config or {}, "generation_config")
         own_config, verbatim = without_none(other_config), cast("JsonObject", {})
@@ -69,7 +70,7 @@ class InteractionsServer:
             covered["generation_config"] = verbatim
         agent = extra.get("agent")
         model = body.model or (agent if isinstance(agent, str) else "")
-        tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ()))
+        tools = tuple(decode_items(body.tools, decode_tool, "tools"))
         return model.removeprefix("models/"), make_request(
             BOUNDS,
             messages=decode_input(body.input),

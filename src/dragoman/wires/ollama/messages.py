@@ -10,11 +10,13 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.types import Image, JsonObject, Message, Part, Request, Role, Text, Thinking, ToolCall, ToolResult
+from dragoman.types.base import unchecked
 from dragoman.types.fast_constructors import new_message, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import repair, result_media, split_error
 from dragoman.wires.common.json_prompt import json_instruction, split_json_instruction
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.open_turns import UnlinkedResult
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.ollama.parts import decode_call, decode_image, encode_message, encode_result
 from dragoman.wires.ollama.schema import NAME, OllamaRequestMessage
@@ -69,11 +71,6 @@ _ENCODERS: dict[str, Callable[[Message, NoticeCollector], list[JsonObject]]] = {
 }
 
 
-def decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
-    """The leading system messages, and the turns; consecutive results are one turn."""
-    return _MessageReader().read(messages)
-
-
 def split_schema(system: list[Text]) -> tuple[list[Text], JsonObject | None]:
     """The system prompt without the schema that `encode_messages` adds to its end."""
     if not system:
@@ -83,77 +80,106 @@ def split_schema(system: list[Text]) -> tuple[list[Text], JsonObject | None]:
     return [*system[:-1], *last], schema
 
 
-class _MessageReader:
+class _DecodedMessage(msgspec.Struct):
+    """A message by itself."""
+
+    message: Message
+    """Its calls may have no id."""
+    system: Text | None = None
+    """The message as a part of the system prompt."""
+    result: UnlinkedResult | None = None
+    """The message as a result, with the id and the name that it says itself."""
+
+
+def decode_message(data: JsonObject, where: str) -> _DecodedMessage:
+    """A message by itself: which call a result belongs to is not known yet."""
+    message, rest = read_fields(OllamaRequestMessage, data, where)
+    role = _ROLES.get(message.role.lower())
+    if role is None:
+        raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
+    extra = make_extra(NAME, rest)
+    images = _decode_images(message, where)
+    if role == "tool":
+        text, is_error = split_error(message.content or "")
+        result = new_result(
+            id=message.tool_call_id or "",
+            name=message.tool_name or "",
+            content=(new_text(text=text), *images) if images else text,
+            is_error=is_error,
+            extra=extra,
+        )
+        return _DecodedMessage(_RESULTS, result=UnlinkedResult(result, result))
+    parts: list[Part] = []
+    if message.thinking:
+        parts.append(Thinking(text=message.thinking, extra={NAME: {}}))
+    calls = [decode_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(message.tool_calls or ())]
+    if message.content or (message.content is not None and not (parts or images or calls)):
+        parts.append(new_text(text=message.content))
+    system = new_text(text=message.content or "", extra=extra) if role == "system" else None
+    return _DecodedMessage(new_message(role, (*parts, *images, *calls), extra), system)
+
+
+_RESULTS = Message(role="tool")
+
+
+def link_messages(items: list[_DecodedMessage]) -> tuple[list[Text], tuple[Message, ...]]:
+    """The leading system messages, and the turns; consecutive results are one turn."""
+    system: list[Text] = []
+    turns: list[Message] = []
+    results: list[Part] = []
+    calls = _Calls()
+    for item in items:
+        if item.result is not None:
+            results.append(calls.link(item.result))
+            continue
+        if results:
+            turns.append(new_message("tool", tuple(results)))
+            results = []
+        if item.system is not None and not turns:
+            system.append(item.system)
+        else:
+            turns.append(calls.add_all(item.message))
+    if results:
+        turns.append(new_message("tool", tuple(results)))
+    return system, tuple(turns)
+
+
+class _Calls:
+    """The calls so far; those without an id get one."""
+
     def __init__(self) -> None:
-        self._system: list[Text] = []
-        self._turns: list[Message] = []
-        self._results: list[ToolResult] = []
         self._names: dict[str, str] = {}
-        self._open_calls = _OpenCalls([], [])
-        self._call_count = 0
+        self._open = _OpenCalls([], [])
+        self._count = 0
         self._last_number = 0
 
-    def read(self, messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
-        for i, data in enumerate(messages):
-            where = f"messages[{i}]"
-            message, rest = read_fields(OllamaRequestMessage, data, where)
-            role = _ROLES.get(message.role.lower())
-            if role is None:
-                raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
-            if role == "tool":
-                self._results.append(self._result(message, rest, where))
-                continue
-            self._end_results()
-            if role == "system" and not self._turns:
-                self._system.append(new_text(text=message.content or "", extra=make_extra(NAME, rest)))
-            else:
-                parts = self._parts(message, where)
-                self._turns.append(new_message(role=role, parts=parts, extra=make_extra(NAME, rest)))
-        self._end_results()
-        return self._system, tuple(self._turns)
-
-    def _end_results(self) -> None:
-        if self._results:
-            self._turns.append(new_message(role="tool", parts=tuple(self._results)))
-            self._results.clear()
-
-    def _parts(self, message: OllamaRequestMessage, where: str) -> tuple[Part, ...]:
-        parts: list[Part] = []
-        if message.thinking:
-            parts.append(Thinking(text=message.thinking, extra={NAME: {}}))
-        images = _decode_images(message, where)
-        calls = [decode_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(message.tool_calls or ())]
-        if message.content or (message.content is not None and not (parts or images or calls)):
-            parts.append(new_text(text=message.content))
-        parts += images
-        if calls:
-            with_ids = [self._with_id(call) for call in calls]
-            self._open_calls = _OpenCalls(calls, with_ids)
-            parts += with_ids
-        return tuple(parts)
+    def add_all(self, message: Message) -> Message:
+        """Add the calls of a message; the message, with their ids."""
+        calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        if not calls:
+            return message
+        with_ids = [self._with_id(call) for call in calls]
+        self._open = _OpenCalls(calls, with_ids)
+        if all(call.id for call in calls):
+            return message
+        return unchecked(message, parts=(*message.parts[: -len(calls)], *with_ids))
 
     def _with_id(self, call: ToolCall) -> ToolCall:
-        self._call_count += 1
+        self._count += 1
         if not call.id:
-            number = max(self._call_count, self._last_number + 1)
+            number = max(self._count, self._last_number + 1)
             while f"call_{number}" in self._names:
                 number += 1
             self._last_number = number
-            call = msgspec.structs.replace(call, id=f"call_{number}")
+            call = unchecked(call, id=f"call_{number}")
         self._names[call.id] = call.name
         return call
 
-    def _result(self, message: OllamaRequestMessage, rest: JsonObject, where: str) -> ToolResult:
-        id = self._open_calls.take(message.tool_call_id or "", message.tool_name or "")
-        text, is_error = split_error(message.content or "")
-        images = _decode_images(message, where)
-        return new_result(
-            id=id,
-            name=self._names.get(id) or message.tool_name or "",
-            content=(new_text(text=text), *images) if images else text,
-            is_error=is_error,
-            extra=make_extra(NAME, rest),
-        )
+    def link(self, unlinked: UnlinkedResult) -> ToolResult:
+        """The result with the id and the name of its call."""
+        own = unlinked.result
+        id = self._open.take(own.id, own.name)
+        return unlinked.link(id, self._names.get(id) or own.name)
 
 
 class _OpenCalls:

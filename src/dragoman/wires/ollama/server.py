@@ -10,17 +10,19 @@ from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
+from dragoman.wires.common.item_cache import plain_items
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import (
-    decode_request_json,
+    decode_items,
     invalid_field,
     make_request,
     missing_field,
+    read_body,
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.ollama.context import context_size
-from dragoman.wires.ollama.messages import decode_messages, split_schema
+from dragoman.wires.ollama.messages import decode_message, link_messages, split_schema
 from dragoman.wires.ollama.parts import decode_tool, has_field
 from dragoman.wires.ollama.schema import FORMAT_DIALECT, NAME, THINK, OllamaChatRequest, OllamaOptions
 from dragoman.wires.ollama.stream_encoder import OllamaStreamEncoder, encode_answer, encode_error
@@ -38,8 +40,8 @@ class OllamaServer:
     _content_fields = staticmethod(_message_field)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        body, rest = read_fields(OllamaChatRequest, decode_request_json(http), "body")
-        system, messages = decode_messages(body.messages or [])
+        body, rest = read_body(OllamaChatRequest, http, ("messages", "tools"))
+        system, messages = link_messages(decode_items(body.messages, decode_message, "messages"))
         system, prompt_schema = split_schema(system)
         format_schema = _decode_format(body.format)
         verbatim: JsonObject = {}
@@ -55,7 +57,7 @@ class OllamaServer:
             (),
             messages=messages,
             system=as_system(system),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
+            tools=tuple(decode_items(body.tools, decode_tool, "tools")),
             schema=format_schema if prompt_schema is None else prompt_schema,
             **options,
             logprobs=body.logprobs,
@@ -109,7 +111,9 @@ def _decode_options(body: OllamaChatRequest) -> tuple[dict[str, Any], JsonObject
     if limit is not None and limit < 0:
         # -1 means until the end, -2 until the context is full.
         rest["num_predict"], limit = limit, None
-    if "num_ctx" in rest and rest["num_ctx"] == context_size(body.messages or [], body.tools or [], limit, None):
+    if "num_ctx" in rest and rest["num_ctx"] == context_size(
+        plain_items(body.messages or []), plain_items(body.tools or []), limit, None
+    ):
         del rest["num_ctx"]
     fields = {
         "temperature": options.temperature,

@@ -52,7 +52,8 @@ def encode_messages(request: Request, target: Target, notes: NoticeCollector) ->
     turns = list(_with_images_in_user_turns(history.turns, notes))
     check_urls(turns, target)
     messages = _encode_system((*history.system, *_json_instructions(request, target, history, notes)))
-    function_calls = {call.id for turn in turns for call in turn.tool_calls if is_function_call(call)}
+    answers = [turn for turn in turns if turn.role == "assistant"]
+    function_calls = {call.id for turn in answers for call in turn.tool_calls if call.extra and is_function_call(call)}
     for turn in turns:
         if turn.role == "user" or turn.role in SYSTEM_ROLES:
             messages.append(_encode_user(turn))
@@ -67,10 +68,13 @@ def encode_messages(request: Request, target: Target, notes: NoticeCollector) ->
 
 def encode_result(result: ToolResult) -> JsonObject:
     """The message with the result of one call, without its images and documents."""
+    if isinstance(result.content, str):
+        content: Any = error_text(result)
+        return {"role": "tool", "tool_call_id": result.id, "content": content, **wire_extra(result.extra, NAME)}
     parts = [
         part for part in result.parts if isinstance(part, Text) or (isinstance(part, Opaque) and part.wire == NAME)
     ]
-    content: Any = error_text(result)
+    content = error_text(result)
     if any(isinstance(part, Opaque) or NAME in part.extra for part in parts):
         content = [encode_part(part) for part in _with_prefix(parts, ERROR_PREFIX if result.is_error else "")]
     elif any(isinstance(part, Image | Document) for part in result.parts):
@@ -185,8 +189,10 @@ def _with_images_in_user_turns(turns: Iterable[Message], notes: NoticeCollector)
             yield turn
             continue
         images = [part for part in turn.parts if isinstance(part, Image) and NAME not in part.extra]
-        if images:
-            notes.add("changed", "image of the assistant", "moved to a user message")
+        if not images:
+            yield turn if turn.parts else msgspec.structs.replace(turn, parts=(new_text(text=MEDIA_BELOW),))
+            continue
+        notes.add("changed", "image of the assistant", "moved to a user message")
         rest = tuple(part for part in turn.parts if part not in images) or (new_text(text=MEDIA_BELOW),)
         yield msgspec.structs.replace(turn, parts=rest)
     if images:

@@ -14,7 +14,6 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.schema.strict import is_strict
 from dragoman.types import (
     AnyTool,
     Choice,
@@ -45,13 +44,15 @@ from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, whole_number, without_none
+from dragoman.wires.common.open_turns import UnlinkedResult
 from dragoman.wires.common.options import EFFORTS, tier_word
 from dragoman.wires.common.request_body import (
     check_bounds,
-    decode_request_json,
+    decode_items,
     invalid_field,
     make_request,
     missing_field,
+    read_body,
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
@@ -77,6 +78,7 @@ from dragoman.wires.openai_chat.parts import (
     write_choice_logprobs,
 )
 from dragoman.wires.openai_chat.plain import encode_plain_body
+from dragoman.wires.openai_chat.response_format import decode_format, format_extra, is_covered_format
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     DEFAULTS,
@@ -111,6 +113,7 @@ _ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+_TOOL_TURN = Message(role="tool")
 
 BOUNDS = (
     ("temperature", "temperature", 0, 2),
@@ -260,15 +263,16 @@ _PLAIN = msgspec.json.Decoder(ChatPlainRequest)
 
 def decode_any(http: HttpRequest) -> tuple[str, Request]:
     """Decode any request."""
-    body, rest = read_fields(ChatRequest, decode_request_json(http), "body")
-    system, messages = _decode_messages(body.messages)
+    body, rest = read_body(ChatRequest, http, ("messages", "tools"))
+    system, messages = _link_messages(decode_items(body.messages, _decode_message, "messages"))
     extra = without_none(rest)
     seed = whole_number(extra.get("random_seed")) if body.seed is None else body.seed
     effort = body.reasoning_effort
     if _needs_verbatim_effort(effort, extra):
         extra["reasoning_effort"] = effort
     reasoning = _decode_reasoning(extra if effort is None else {"reasoning_effort": effort, **extra})
-    extra.update(_format_extra(body.response_format or {}))
+    format = body.response_format
+    extra.update(format_extra(format) if format else {})
     extra.update(_choice_extra(body.tool_choice))
     extra.update(_rare_extra(body))
     covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
@@ -286,7 +290,7 @@ def decode_any(http: HttpRequest) -> tuple[str, Request]:
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=body.parallel_tool_calls,
-        **_decode_format(body.response_format or {}),
+        **(decode_format(format) if format else {}),
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=whole_number(extra.get("top_k")),
@@ -309,37 +313,58 @@ def decode_any(http: HttpRequest) -> tuple[str, Request]:
     )
 
 
-def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
+class _DecodedMessage(msgspec.Struct):
+    """A message by itself."""
+
+    message: Message
+    rest: JsonObject = {}
+    result: UnlinkedResult | None = None
+
+
+def _decode_message(data: JsonObject, where: str) -> _DecodedMessage:
+    """A message by itself: the id and the name of a result are those that it says."""
+    expected = ChatAssistantMessage if data.get("role") == "assistant" else ChatInputMessage
+    message, nullable = read_fields(expected, data, where)
+    rest = without_none(nullable) if nullable else nullable
+    role = _ROLES.get(message.role)
+    if role is None:
+        raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
+    if role == "tool":
+        result = _decode_result(message, rest, where)
+        return _DecodedMessage(_TOOL_TURN, result=UnlinkedResult(result, result))
+    if isinstance(message, ChatAssistantMessage):
+        parts = _decode_assistant(message, where)
+        if rest:
+            parts = [*_executed(rest.pop(EXECUTED, None)), *_with_citations(parts, rest)]
+    else:
+        parts = _decode_content(message, where)
+    return _DecodedMessage(new_message(role=role, parts=tuple(parts), extra=make_extra(NAME, rest)), rest)
+
+
+def _link_messages(items: list[_DecodedMessage]) -> tuple[list[Text], tuple[Message, ...]]:
     """The leading system messages, and the turns; consecutive results are one turn."""
     system: list[Text] = []
-    turns: list[tuple[Role, list[Part], JsonObject]] = []
+    turns: list[Message] = []
+    results: list[Part] = []
     calls = _Calls()
-    for i, data in enumerate(messages):
-        where = f"messages[{i}]"
-        expected = ChatAssistantMessage if data.get("role") == "assistant" else ChatInputMessage
-        message, nullable = read_fields(expected, data, where)
-        rest = without_none(nullable) if nullable else nullable
-        role = _ROLES.get(message.role)
-        if role is None:
-            raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
-        if role == "tool":
-            if not turns or turns[-1][0] != "tool":
-                turns.append(("tool", [], {}))
-            turns[-1][1].append(_decode_result(message, rest, where, calls))
+    for i, item in enumerate(items):
+        if item.result is not None:
+            own = item.result.result
+            results.append(item.result.link(*calls.find(own.id, own.name)))
             continue
-        if isinstance(message, ChatAssistantMessage):
-            parts = _decode_assistant(message, where, calls)
-            if rest:
-                parts = [*_executed(rest.pop(EXECUTED, None)), *_with_citations(parts, rest)]
+        if results:
+            turns.append(new_message("tool", tuple(results)))
+            results = []
+        message = item.message
+        if message.role == "system" and not turns:
+            system += [_system_text(part, item.rest, f"messages[{i}]") for part in message.parts]
+        elif message.role == "assistant":
+            turns.append(calls.add_all(message))
         else:
-            parts = _decode_content(message, where)
-        if role == "system" and not turns:
-            system += [_system_text(part, rest, where) for part in parts]
-        else:
-            turns.append((role, parts, rest))
-    return system, tuple(
-        [new_message(role=role, parts=tuple(parts), extra=make_extra(NAME, rest)) for role, parts, rest in turns]
-    )
+            turns.append(message)
+    if results:
+        turns.append(new_message("tool", tuple(results)))
+    return system, tuple(turns)
 
 
 class _Calls:
@@ -351,15 +376,21 @@ class _Calls:
         self._all: deque[str] = deque()
         self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
-    def add(self, call: ToolCall) -> ToolCall:
+    def add_all(self, message: Message) -> Message:
+        """Add the calls of an answer; the answer, with their ids."""
+        parts = [self._add(part) if isinstance(part, ToolCall) else part for part in message.parts]
+        has_ids = all(call.id for call in message.tool_calls)
+        return message if has_ids else unchecked(message, parts=tuple(parts))
+
+    def _add(self, call: ToolCall) -> ToolCall:
         self._count += 1
-        call = call if call.id else msgspec.structs.replace(call, id=f"call_{self._count}")
+        call = call if call.id else unchecked(call, id=f"call_{self._count}")
         self._waiting[call.id] = call.name
         self._all.append(call.id)
         self._by_name[call.name].append(call.id)
         return call
 
-    def find(self, id: str | None, name: str) -> tuple[str, str]:
+    def find(self, id: str, name: str) -> tuple[str, str]:
         """The id and the name of the call of a result."""
         if not id:
             id = self._first(self._by_name[name]) or self._first(self._all) or ""
@@ -389,7 +420,7 @@ def _decode_content(message: ChatInputMessage, where: str) -> list[Part]:
     return [decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces)]
 
 
-def _decode_assistant(message: ChatAssistantMessage, where: str, calls: _Calls) -> list[Part]:
+def _decode_assistant(message: ChatAssistantMessage, where: str) -> list[Part]:
     parts: list[Part] = []
     fields = reasoning_fields(message)
     if fields or message.reasoning_details:
@@ -402,9 +433,9 @@ def _decode_assistant(message: ChatAssistantMessage, where: str, calls: _Calls) 
         parts.append(new_text(text=message.refusal, extra={NAME: {"refusal": True}}))
     parts += [decode_image_part(image, f"{where}.images[{i}]") for i, image in enumerate(message.images or ())]
     for i, call in enumerate(message.tool_calls or ()):
-        parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
+        parts.append(decode_call(call, f"{where}.tool_calls[{i}]"))
     if message.function_call is not None:
-        parts.append(calls.add(decode_function_call(message.function_call, f"{where}.{FUNCTION_CALL}")))
+        parts.append(decode_function_call(message.function_call, f"{where}.{FUNCTION_CALL}"))
     return parts
 
 
@@ -439,7 +470,7 @@ def _decode_assistant_part(part: Part) -> Part:
             return part
 
 
-def _decode_result(message: ChatInputMessage, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
+def _decode_result(message: ChatInputMessage, rest: JsonObject, where: str) -> ToolResult:
     parts = [_result_part(part) for part in _decode_content(message, where)]
     texts = [part for part in parts if isinstance(part, Text) and not part.extra]
     content: str | tuple[ResultPart, ...]
@@ -447,7 +478,7 @@ def _decode_result(message: ChatInputMessage, rest: JsonObject, where: str, call
         content, is_error = split_error("\n".join(part.text for part in texts))
     else:
         content, is_error = _split_error_parts(parts)
-    id, name = calls.find(message.tool_call_id, str(rest.get("name") or ""))
+    id, name = message.tool_call_id or "", str(rest.get("name") or "")
     return new_result(id=id, name=name, content=content, is_error=is_error, extra=make_extra(NAME, rest))
 
 
@@ -465,8 +496,7 @@ def _split_error_parts(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...],
 
 
 def _decode_tools(body: ChatRequest) -> tuple[tuple[AnyTool, ...], str | None]:
-    tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ()))
-    return tools, _decode_choice(body.tool_choice)
+    return tuple(decode_items(body.tools, decode_tool, "tools")), _decode_choice(body.tool_choice)
 
 
 def _decode_functions(functions: list[Any], choice: object) -> tuple[tuple[AnyTool, ...], str | None]:
@@ -503,39 +533,6 @@ def _choice_extra(choice: str | JsonObject | None) -> JsonObject:
     return {} if covered else {"tool_choice": choice}
 
 
-def _decode_format(data: JsonObject) -> dict[str, Any]:
-    if data.get("type") == "json_object":
-        return {"schema": data["schema"] if is_object(data.get("schema")) else {}}
-    inner = _json_schema(data)
-    if inner is None:
-        return {}
-    name, strict = inner.get("name"), inner.get("strict")
-    return {
-        "schema": inner["schema"],
-        "schema_name": name if isinstance(name, str) else "response",
-        "schema_strict": strict if isinstance(strict, bool) else None,
-    }
-
-
-def _format_extra(data: JsonObject) -> JsonObject:
-    """The response format verbatim, if `Request` would not give the same format again."""
-    if not data:
-        return {}
-    inner = _json_schema(data)
-    if inner is None:
-        plain = data.keys() <= {"type"} and data.get("type") in (None, "text", "json_object")
-    else:
-        plain = _is_covered_format(data) and (not inner.get("strict") or is_strict(inner["schema"]))
-    return {} if plain else {"response_format": data}
-
-
-def _json_schema(data: JsonObject) -> JsonObject | None:
-    inner = data.get("json_schema")
-    if data.get("type") != "json_schema" or not is_object(inner) or not is_object(inner.get("schema")):
-        return None
-    return inner
-
-
 def _needs_verbatim_effort(effort: str | None, extra: JsonObject) -> bool:
     return effort is not None and (effort not in EFFORTS or any(field in extra for field in REASONING_OPTIONS))
 
@@ -570,20 +567,11 @@ def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | in
         case "stream_options":
             return is_object(value) and value.keys() <= {"include_usage"}
         case "response_format":
-            return _is_covered_format(value)
+            return is_covered_format(value)
         case _ if field in DEFAULTS:
             return bool(value == DEFAULTS[field])
         case _:
             return field in REASONING_OPTIONS and _is_covered_reasoning(field, value, reasoning)
-
-
-def _is_covered_format(data: JsonObject) -> bool:
-    inner = _json_schema(data)
-    if inner is None:
-        return data.keys() == {"type", "schema"} and data["type"] == "json_object" and is_object(data["schema"])
-    fields = without_none(inner)
-    known = data.keys() <= {"type", "json_schema"} and fields.keys() <= {"name", "schema", "strict"}
-    return known and isinstance(fields.get("strict", False), bool)
 
 
 def _is_covered_reasoning(field: str, value: Any, reasoning: Effort | int | None) -> bool:

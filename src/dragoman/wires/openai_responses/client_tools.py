@@ -330,7 +330,10 @@ def loaded_tools(
     known = {tool.name: client_tool(tool) for tool in offered if isinstance(tool, Tool)}
     loaded: list[AnyTool] = []
     for message in messages:
-        items = [item_of_message(message), *map(_output_item, message.tool_results)]
+        outputs = [result for result in message.tool_results if result.extra] if message.role == "tool" else []
+        if not (message.extra or outputs):
+            continue
+        items = [item_of_message(message), *map(_output_item, outputs)]
         defined = [item["tools"] for item in items if item is not None and "tools" in item]
         is_found = bool(defined) and is_found_by_search(message, offered)
         for definitions in defined:

@@ -7,10 +7,10 @@ from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import JsonObject, Message, is_list, is_object
 from dragoman.wires.common.server_endpoints import StoredResponse, json_response
+from dragoman.wires.openai_responses.incoming_items import item_kind
 from dragoman.wires.openai_responses.messages import encode_result, encode_user_items
 from dragoman.wires.openai_responses.parts import type_of
 from dragoman.wires.openai_responses.schema import make_item_id
-from dragoman.wires.openai_responses.server import item_kind
 from dragoman.wires.openai_responses.stream_encoder import encode_output
 
 DEFAULT_LIMIT = 20

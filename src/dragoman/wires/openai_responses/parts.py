@@ -1,6 +1,6 @@
 """Encodes and decodes the content, items and tools of the Responses API, for both halves."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -358,12 +358,16 @@ def decode_tools(data: object, where: str) -> list[AnyTool]:
     """The inverse of `encode_tools`; a tool of the provider that the vocabulary does not have becomes `Opaque`."""
     tools: list[AnyTool] = []
     for i, tool in enumerate(data if is_list(data) else ()):
-        place = f"{where}[{i}]"
         if not is_object(tool):
-            raise invalid_field(place, "must be an object")
-        hosted = decode_hosted_tool(tool)
-        tools += [hosted] if hosted else decode_client_tool(tool, place, decode_tool) or [decode_tool(tool, place)]
+            raise invalid_field(f"{where}[{i}]", "must be an object")
+        tools += decode_tool_entry(tool, f"{where}[{i}]")
     return tools
+
+
+def decode_tool_entry(data: JsonObject, where: str) -> Sequence[AnyTool]:
+    """The tools of one entry: a namespace has several."""
+    hosted = decode_hosted_tool(data)
+    return [hosted] if hosted else decode_client_tool(data, where, decode_tool) or [decode_tool(data, where)]
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:

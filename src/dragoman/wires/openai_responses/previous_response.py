@@ -20,11 +20,11 @@ from dragoman.wires.openai_responses.client_tools import (
     loaded_tools,
 )
 from dragoman.wires.openai_responses.found_tools import with_found_tools
+from dragoman.wires.openai_responses.incoming_items import RESULT_TYPES, decode_result, item_kind
 from dragoman.wires.openai_responses.item_lists import output_items
 from dragoman.wires.openai_responses.parts import decode_tools
 from dragoman.wires.openai_responses.request_echo import ECHO, conversation_id, read_echo
 from dragoman.wires.openai_responses.schema import NAME, OWN_ITEM
-from dragoman.wires.openai_responses.server import RESULT_TYPES, decode_result, item_kind
 
 _FIELDS = frozenset({"background", "conversation", "generate", "previous_response_id", "store"})
 

@@ -1,10 +1,8 @@
 """The server half of the Responses API: decodes requests of clients and encodes responses."""
 
-from collections.abc import Mapping
+from itertools import chain
 from math import inf
 from typing import Any, get_args
-
-import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.events import Started
@@ -16,90 +14,56 @@ from dragoman.types import (
     HostedResult,
     Image,
     JsonObject,
-    Message,
     Opaque,
     Part,
     Request,
     Response,
-    ResultPart,
-    Role,
     Text,
     Thinking,
     ToolCall,
-    ToolResult,
     Verbosity,
     is_object,
 )
-from dragoman.types.fast_constructors import new_message, new_result, new_text
-from dragoman.types.json_size import count_values
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error, error_headers
-from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
-from dragoman.wires.common.history import as_system, split_error
+from dragoman.wires.common.extra import request_extra, wire_extra
+from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import encode_not_stored
 from dragoman.wires.common.options import EFFORTS
 from dragoman.wires.common.request_body import (
     check_bounds,
-    decode_request_json,
-    invalid_field,
+    decode_items,
     make_request,
     missing_field,
-    read_fields,
+    read_body,
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_responses.client_tools import (
     NO_TOOLS,
     OfferedTools,
-    call_id_of_output,
-    decode_client_call,
-    decode_client_output,
     function_name,
-    is_client_call,
     loaded_tools,
-    tools_message,
-)
-from dragoman.wires.openai_responses.compaction_item import (
-    MAX_VALUES,
-    CompactedConversation,
-    is_own,
-    read_compaction,
 )
 from dragoman.wires.openai_responses.found_tools import with_found_tools
-from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item, encode_hosted_call
+from dragoman.wires.openai_responses.hosted_tools import encode_hosted_call
+from dragoman.wires.openai_responses.incoming_items import ItemReader
 from dragoman.wires.openai_responses.parts import (
-    EMPTY_MESSAGE,
-    decode_call,
-    decode_content,
-    decode_image_call,
-    decode_other_item,
-    decode_output_text,
-    decode_reasoning,
+    decode_tool_entry,
     decode_tools,
-    item_of,
-    item_rest,
-    message_extra,
-    text_extra,
-    type_of,
 )
 from dragoman.wires.openai_responses.request_echo import ECHO
 from dragoman.wires.openai_responses.schema import (
-    CUSTOM,
     DEFAULTS,
     FIELDS_THAT_NEED_STORE,
     LOGPROBS,
     NAME,
-    ResponsesCallOutput,
-    ResponsesMessage,
     ResponsesRequest,
 )
 from dragoman.wires.openai_responses.stream_encoder import ResponsesStreamEncoder, encode_final_response, encode_output
 
 _VERBOSITIES: tuple[Verbosity, ...] = get_args(Verbosity)
 _CHOICES = ("auto", "none", "required")
-_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-RESULT_TYPES = ("function_call_output", f"{CUSTOM}_output")
-_CALLS = ("function_call", CUSTOM)
 
 BOUNDS = (
     ("temperature", "temperature", 0, 2),
@@ -120,12 +84,12 @@ class OpenAIResponsesServer:
     """OpenAI's path, and those of Azure."""
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        body, nullable = read_fields(ResponsesRequest, decode_request_json(http), "body")
+        body, nullable = read_body(ResponsesRequest, http, ("input", "tools"))
         extra = without_none(nullable)
         is_stateful = any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) or bool(extra.get("store"))
-        conversation = _Conversation(is_stateful=is_stateful)
+        conversation = ItemReader(is_stateful=is_stateful)
         conversation.read(body.input or [])
-        offered = decode_tools(body.tools, "tools")
+        offered = [*chain.from_iterable(decode_items(body.tools, decode_tool_entry, "tools"))]
         messages, tools = with_found_tools(conversation.messages(), offered, decode_tools)
         system = [] if body.instructions is None else [Text(text=body.instructions)]
         choice, choice_extra, covered_choice = _decode_choice(body.tool_choice)
@@ -196,155 +160,9 @@ class OpenAIResponsesServer:
         return ResponsesStreamEncoder(wire_extra(request.extra, ECHO), OfferedTools(request.tools, request.messages))
 
 
-_NOT_AS_WRITTEN = "is not as this gateway wrote it; compact the conversation again"
-
-
 def _is_continued(request: Request) -> bool:
     """Whether the server knows earlier messages, so that the request may have none."""
     return not wire_extra(request.extra, NAME).keys().isdisjoint(("conversation", "previous_response_id", "prompt"))
-
-
-class _Conversation:
-    """Decodes input items: the items of one assistant turn become one message, and so do consecutive results."""
-
-    def __init__(self, *, is_stateful: bool) -> None:
-        self.system: list[Text] = []
-        self._turns: list[tuple[Role, list[Part], JsonObject]] = []
-        self._is_stateful = is_stateful
-        self._names: dict[str, str] = {}
-        self._compacted_values = 0
-
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(
-            new_message(role=role, parts=tuple(turn), extra=extra) if role != "developer" else tools_message(extra)
-            for role, turn, extra in self._turns
-        )
-
-    def read(self, input: str | list[JsonObject]) -> None:
-        items: list[JsonObject] = [{"role": "user", "content": input}] if isinstance(input, str) else input
-        self._is_stateful = self._is_stateful or any(item_kind(item) == "item_reference" for item in items)
-        for i, item in enumerate(items):
-            self._item(item, f"input[{i}]")
-
-    def _item(self, item: JsonObject, where: str) -> None:
-        kind = item_kind(item)
-        if kind == "message":
-            self._message(item, where)
-        elif kind == "additional_tools":
-            self._turns.append(("developer", [], item))
-        elif call_id_of_output(item) in self._names:
-            self._append("tool", decode_client_output(item, self._names))
-        elif is_client_call(item):
-            self._add_call(decode_client_call(item))
-        elif kind in RESULT_TYPES and (item.get("call_id") is not None or not item.get("name")):
-            self._result(item, where)
-        elif kind in _CALLS:
-            self._add_call(decode_call(item, where))
-        elif kind == "reasoning":
-            self._append("assistant", decode_reasoning(item))
-        elif kind == "image_generation_call":
-            self._append("assistant", decode_image_call(item))
-        elif (compaction := read_compaction(item, where)) is not None:
-            self._compaction(compaction, where)
-        elif is_own(item):
-            raise invalid_field(where, _NOT_AS_WRITTEN)
-        elif (hosted := decode_hosted_item(item)) is not None:
-            self._append("assistant", *hosted)
-        else:
-            self._append("assistant", decode_other_item(item))
-
-    def _compaction(self, compaction: CompactedConversation, where: str) -> None:
-        self._compacted_values += count_values(compaction.user, MAX_VALUES + 1)
-        if self._compacted_values > MAX_VALUES:
-            raise invalid_field(where, f"has more than {MAX_VALUES} values, with those before it; send fewer")
-        for item in compaction.user:
-            if item_kind(item) != "message":
-                raise invalid_field(where, _NOT_AS_WRITTEN)
-            self._message(item, where)
-        self._append("user", compaction.text)
-
-    def _add_call(self, call: ToolCall) -> None:
-        self._names[call.id] = call.name
-        self._append("assistant", call)
-
-    def _append(self, role: Role, *parts: Part) -> None:
-        if not self._turns or self._turns[-1][0] != role:
-            self._turns.append((role, [], {}))
-        self._turns[-1][1].extend(parts)
-
-    def _message(self, item: JsonObject, where: str) -> None:
-        message, fields = read_fields(ResponsesMessage, item, where)
-        rest = item_rest(fields)
-        role = _ROLES.get(message.role)
-        if role is None:
-            raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
-        if role == "assistant":
-            self._assistant_message(message, message_extra(item))
-            return
-        parts = _decode_parts(message.content, f"{where}.content")
-        texts = [part for part in parts if isinstance(part, Text)]
-        if role == "system" and not self._turns and len(texts) == len(parts):
-            self.system += [self._system_text(text, message.role, rest) for text in texts]
-        else:
-            self._turns.append((role, list(parts), make_extra(NAME, rest)))
-
-    def _system_text(self, text: Text, role: str, rest: JsonObject) -> Text:
-        """A system text. If the server stores the conversation, it must stay an item: `instructions` are not stored."""
-        extra = {**wire_extra(text.extra, NAME), **rest}
-        fields = {"role": role, **extra} if extra or self._is_stateful else {}
-        return new_text(text=text.text, extra=make_extra(NAME, fields))
-
-    def _assistant_message(self, message: ResponsesMessage, item: JsonObject) -> None:
-        content = message.content
-        content = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
-        parts: list[Part] = [decode_output_text(part, item) for part in content or ()]
-        if not parts:
-            parts = [Text(text="", extra=text_extra(item, {EMPTY_MESSAGE: True}, refused=False))]
-        last = self._turns[-1][1][-1] if self._turns and self._turns[-1][0] == "assistant" else None
-        if isinstance(last, Text) and item_of(last) == item:
-            self._turns.append(("assistant", parts, {}))
-        else:
-            self._append("assistant", *parts)
-
-    def _result(self, item: JsonObject, where: str) -> None:
-        result = decode_result(item, where, self._names)
-        if result.id not in self._names and self._is_stateful:
-            self._append("assistant", Opaque(wire=NAME, data=item))
-        else:
-            self._append("tool", result)
-
-
-def item_kind(item: JsonObject) -> str:
-    """The type of an item; messages and references may omit it."""
-    return type_of(item) or ("message" if "role" in item or "id" not in item else "item_reference")
-
-
-def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:
-    """The result of a call; `names` has the names of the calls so far by id."""
-    result, rest = read_fields(ResponsesCallOutput, item, where)
-    content, is_error = _decode_output(result.output, f"{where}.output")
-    extra = make_extra(NAME, item_rest(rest))
-    name = names.get(result.call_id, "")
-    return new_result(id=result.call_id, name=name, content=content, is_error=is_error, extra=extra)
-
-
-def _decode_parts(content: str | list[JsonObject] | None, where: str) -> tuple[ResultPart, ...]:
-    if isinstance(content, str):
-        return (new_text(text=content),)
-    return tuple(decode_content(part, f"{where}[{i}]") for i, part in enumerate(content or ()))
-
-
-def _decode_output(output: str | list[JsonObject], where: str) -> tuple[str | tuple[ResultPart, ...], bool]:
-    if isinstance(output, str):
-        return split_error(output)
-    parts = _decode_parts(output, where)
-    match parts:
-        case (Text() as first, *rest):
-            text, is_error = split_error(first.text)
-            texts = (msgspec.structs.replace(first, text=text),) if text or not is_error else ()
-            return (*texts, *rest), is_error
-        case _:
-            return parts, False
 
 
 def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObject, JsonObject]:
