@@ -25,7 +25,7 @@ from dragoman.testing import (
     Simulator,
 )
 from dragoman.testing.simulators.base import ProviderCall
-from dragoman.types import JsonObject, ToolCall, ToolResult, assistant, tool_results, user
+from dragoman.types import JsonObject, Message, Thinking, ToolCall, ToolResult, assistant, tool_results, user
 from tests.support.batch import for_all, grouped
 from tests.support.corpus.exchanges import FOLDER, Exchange, exchanges
 
@@ -67,6 +67,52 @@ def test_a_tool_loop_of_the_library_is_accepted(kind: type[Simulator], *, stream
     assert [str(refusal) for refusal in simulator.refusals] == []
     assert [str(loss) for loss in simulator.losses] == []
     assert len(simulator.requests) == 2
+
+
+def claude_with_hidden_thinking() -> tuple[ClaudeSimulator, JsonObject]:
+    """A simulator that has answered with hidden thinking and a thought between two calls, and the next request."""
+    parts = (
+        Thinking(text="", redacted=True),
+        ToolCall(id="x", name="tide"),
+        Thinking(text="Hm."),
+        ToolCall(id="y", name="tide"),
+    )
+    simulator = ClaudeSimulator(Message(role="assistant", parts=parts), "4.2 m")
+    model = simulator.model(reasoning="high", tools=[tide], retries=0)
+    answer = model.generate("How high is the tide?")
+    results = [ToolResult(id=call.id, content="4.2 m") for call in answer.tool_calls]
+    model.generate([user("How high is the tide?"), answer.message, tool_results(*results)])
+    return simulator, msgspec.json.decode(simulator.bodies[-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda blocks: None, None),
+        (lambda blocks: blocks[0].update(data="ZHJhZ29tYW4="), "Invalid `data` in `redacted_thinking` block"),
+        (lambda blocks: blocks.insert(1, blocks.pop(2)), "cannot be modified"),
+        (lambda blocks: blocks.pop(0), "cannot be modified"),
+    ],
+    ids=["unchanged", "changed", "moved", "left out"],
+)
+def test_claude_checks_hidden_thinking_and_thoughts_between_calls(
+    change: Callable[[list[JsonObject]], None], message: str | None
+) -> None:
+    simulator, body = claude_with_hidden_thinking()
+    blocks = body["messages"][1]["content"]
+    assert [block["type"] for block in blocks] == ["redacted_thinking", "tool_use", "thinking", "tool_use"]
+    change(blocks)
+    simulator.answer(HttpRequest(method="POST", path="/v1/messages", headers=HEADERS, body=msgspec.json.encode(body)))
+    assert len(simulator.refusals) == (message is not None)
+    assert all(str(message) in str(refusal) for refusal in simulator.refusals)
+
+
+@pytest.mark.parametrize("include", [None, ["reasoning.encrypted_content"], "reasoning.encrypted_content"])
+def test_gpt_encrypts_its_reasoning_only_if_the_request_includes_that(include: object) -> None:
+    simulator = GptSimulator("Hello!")
+    body = msgspec.json.encode({"model": simulator.model_name, "input": "hi", "include": include})
+    answer = simulator.answer(HttpRequest(method="POST", path="/v1/responses", headers=HEADERS, body=body))
+    assert (b"encrypted_content" in b"".join(answer.chunks)) == isinstance(include, list)
 
 
 @each_simulator
