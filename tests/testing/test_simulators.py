@@ -647,21 +647,25 @@ def test_the_library_counts_tokens_with_a_simulator(kind: type[Simulator]) -> No
 
 
 def test_the_official_clients_count_tokens_with_a_simulator() -> None:
-    with ClaudeSimulator().serve() as server:
-        claude = anthropic.Anthropic(api_key="k", base_url=server.url.removesuffix("/v1"))
+    with (
+        ClaudeSimulator().serve() as server,
+        anthropic.Anthropic(api_key="k", base_url=server.url.removesuffix("/v1")) as claude,
+    ):
         counted = claude.messages.count_tokens(model="claude-opus-4-8", messages=[{"role": "user", "content": "hi"}])
         assert counted.input_tokens > 0
         with pytest.raises(anthropic.BadRequestError) as refused:
             claude.messages.count_tokens(model="claude-opus-4-8", messages=[])
         assert refused.value.body["type"] == "error"  # type: ignore[index]
-    with GptSimulator().serve() as server:
-        gpt = openai.OpenAI(api_key="k", base_url=server.url)
+    with GptSimulator().serve() as server, openai.OpenAI(api_key="k", base_url=server.url) as gpt:
         assert gpt.responses.input_tokens.count(model="gpt-5.6", input="hi").input_tokens > 0
         with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'wrong'"):
             gpt.responses.input_tokens.count(model="gpt-5.6", input="hi", extra_body={"wrong": 1})
-    with GeminiSimulator().serve() as server:
-        options = types.HttpOptions(base_url=server.url.removesuffix("/v1beta"))
-        gemini = genai.Client(api_key="k", http_options=options)
+    with (
+        GeminiSimulator().serve() as server,
+        genai.Client(
+            api_key="k", http_options=types.HttpOptions(base_url=server.url.removesuffix("/v1beta"))
+        ) as gemini,
+    ):
         assert gemini.models.count_tokens(model="gemini-3-pro", contents="hi").total_tokens
         with pytest.raises(ClientError, match="INVALID_ARGUMENT"):
             gemini.models.count_tokens(model="gemini-3-pro", contents=types.Content(role="robot"))
