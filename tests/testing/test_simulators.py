@@ -669,6 +669,7 @@ def test_the_official_clients_count_tokens_with_a_simulator() -> None:
         assert gemini.models.count_tokens(model="gemini-3-pro", contents="hi").total_tokens
         with pytest.raises(ClientError, match="INVALID_ARGUMENT"):
             gemini.models.count_tokens(model="gemini-3-pro", contents=types.Content(role="robot"))
+        gemini.close()
 
 
 @pytest.mark.parametrize("kind", COUNTING)
