@@ -174,7 +174,7 @@ class ResponseParser:
         """Whether more bytes must come before there is something to take."""
         return not self._chunks and not self.complete
 
-    def feed(self, data: bytes, /) -> None:
+    def feed(self, data: bytes | memoryview, /) -> None:
         """More bytes of the connection; b"" is its end, which completes a body of unknown length."""
         if not data:
             if self.has_head and not self._has_length:
