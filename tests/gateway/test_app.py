@@ -25,7 +25,7 @@ from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from dragoman.wires.common.json import encode_json
 from tests.support.gateway.dialects import app_of, error_of, hello, request_of, response_of, see
-from tests.support.gateway.live import record
+from tests.support.gateway.live import PATIENCE, record
 
 DIALECTS = tuple(wires.NAMES)
 ENDINGS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
@@ -122,12 +122,28 @@ def test_a_stream_that_fails_before_its_first_word_has_a_status(
 
 def test_an_idle_stream_is_kept_open(dialect: str) -> None:
     request = hello(stream=True)
-    with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
-        app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 0.02\n[timeouts]\nidle = 0.3\n")
-        seen = see(app, request_of(dialect, "up/m", request))
-    encoder = wires.get(dialect).server.stream_encoder(request)
-    ping = encoder.feed(Ping())
-    assert not ping or seen.writes.count(ping) >= 3
+    ping = wires.get(dialect).server.stream_encoder(request).feed(Ping())
+
+    async def listen() -> None:
+        writes: list[bytes] = []
+        pinged = asyncio.Event()
+
+        async def write(data: bytes) -> None:
+            writes.append(data)
+            if writes.count(ping) == 3:
+                pinged.set()
+
+        with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
+            app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 0.02\n")
+            answer = await app.answer(request_of(dialect, "up/m", request))
+            assert not isinstance(answer.body, bytes)
+            writing = asyncio.ensure_future(answer.body(write))
+            await asyncio.wait_for(pinged.wait(), PATIENCE)
+            writing.cancel()
+            await asyncio.wait((writing,))
+
+    if ping:
+        asyncio.run(listen())
 
 
 def test_a_stream_that_begins_late_begins_with_pings(dialect: str) -> None:
