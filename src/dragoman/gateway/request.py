@@ -273,6 +273,9 @@ class RequestContext:
         self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items, before))
         _, request = await decode_body(self.http, self.runtime.config.gateway, wire.server.decode_request)
         self._stored, request = stored_conversations.split(request, self.http.body)
+        if {*query.incomplete} - {*items, *self._stored.incomplete}:
+            why = "has no encrypted content, and the gateway does not have it"
+            self.notices += (Notice(kind="dropped", what="thinking", why=why),)
         return request
 
     async def _find_item(self, id: str) -> JsonObject | None:

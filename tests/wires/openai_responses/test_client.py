@@ -408,7 +408,7 @@ def test_reasoning_goes_back_verbatim_before_what_followed_it() -> None:
     ],
 )
 def test_reasoning_that_nothing_follows_is_left_out(after: tuple[Message, ...]) -> None:
-    lone = assistant(Thinking(text="Hm", extra=wire_data(id="rs_1", encrypted_content="gAAAA")))
+    lone = assistant(Thinking(text="Hm", extra=wire_data(id="rs_1")))
     request = Request(messages=(HI, *after[:-1], lone, *after[-1:]))
     assert "reasoning" not in [item["type"] for item in encoded_body(request)["input"]]
     assert ("dropped", "thinking") in notices(request)
@@ -418,34 +418,6 @@ def test_reasoning_with_nothing_to_replay_is_left_out() -> None:
     request = Request(messages=(HI, assistant(Thinking(text="Hm", extra=wire_data()), "Yes"), HI))
     assert [item["type"] for item in encoded_body(request)["input"]] == ["message"] * 3
     assert notices(request) == [("dropped", "thinking")]
-
-
-def known_by_ids() -> tuple[Message, ...]:
-    """An answer whose items have only ids, its result, and an answer with its state."""
-    thought = Thinking(text="", redacted=True, extra=wire_data(id="rs_1"))
-    call = ToolCall(id="call_1", name="tide", extra=wire_data(id="fc_1"))
-    result = Message(role="tool", parts=(ToolResult(id="call_1", name="tide", content="4.2 m"),))
-    sealed = Thinking(text="", redacted=True, extra=wire_data(id="rs_2", encrypted_content="gAAAA"))
-    again = ToolCall(id="call_2", name="tide", extra=wire_data(id="fc_2"))
-    return (
-        user("?"),
-        Message(role="assistant", parts=(thought, call)),
-        result,
-        Message(role="assistant", parts=(sealed, again)),
-    )
-
-
-def test_reasoning_with_only_an_id_is_left_out_if_nothing_is_stored() -> None:
-    request = Request(messages=known_by_ids())
-    sent = encoded_body(request)["input"]
-    assert [item.get("id") for item in sent] == [None, None, None, "rs_2", "fc_2", None]
-    assert ("dropped", "thinking") in notices(request)
-
-
-@pytest.mark.parametrize("state", [{"store": True}, {"previous_response_id": "resp_1"}])
-def test_the_id_of_reasoning_is_enough_if_the_server_stores_it(state: JsonObject) -> None:
-    sent = encoded_body(Request(messages=known_by_ids(), extra={NAME: state}))["input"]
-    assert [item.get("id") for item in sent] == [None, "rs_1", "fc_1", None, "rs_2", "fc_2", None]
 
 
 def test_thinking_of_another_wire_is_left_out() -> None:

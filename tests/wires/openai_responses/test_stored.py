@@ -142,6 +142,15 @@ def test_reasoning_items_without_state_are_found_and_replaced() -> None:
     assert json.loads(HOOKS.insert_items(body, {"rs_1": item}, []))["input"] == [item, *whole]
 
 
+def test_reasoning_items_with_only_an_id_are_left_out_if_they_are_not_found() -> None:
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "tide", "arguments": "{}"}
+    result = {"type": "function_call_output", "id": "fco_1", "call_id": "call_1", "output": "4.2 m"}
+    summary = {"type": "reasoning", "id": "rs_2", "summary": [{"type": "summary_text", "text": "Hm."}]}
+    body = {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}, call, result, summary, call]}
+    sent = json.loads(HOOKS.insert_items(json.dumps(body).encode(), {}, []))["input"]
+    assert sent == [{key: value for key, value in call.items() if key != "id"}, result, summary, call]
+
+
 # Conversations --------------------------------------------------------------------------------------------------------
 
 ITEMS = StoredItems(id="conv_1", created=1, items=[{"id": "msg_1"}, {"id": "msg_2"}])

@@ -35,7 +35,7 @@ from dragoman.wires.openai_responses.parts import (
     encode_reasoning,
     type_of,
 )
-from dragoman.wires.openai_responses.schema import CUSTOM, FIELDS_THAT_NEED_STORE, NAME
+from dragoman.wires.openai_responses.schema import CUSTOM, NAME
 
 MADE_BEFORE = "Made by the assistant:"
 _CALL_ID = r"[\s\S]{1,64}"
@@ -53,8 +53,6 @@ def encode_input(request: Request, target: Target, notes: NoticeCollector) -> Js
     items += _json_instructions(request, target, history, notes)
     for turn in history.turns:
         items += _encode_turn(turn, notes)
-    if not _is_stored(request):
-        items = _without_unknown_reasoning(items, notes)
     custom = {item.get("call_id") for item in items if type_of(item) == CUSTOM}
     items = [_with_valid_id(item, custom, target, notes) for item in _without_lone_reasoning(items, notes)]
     return {**({"instructions": "\n\n".join(plain)} if plain else {}), **({"input": items} if items else {})}
@@ -182,32 +180,6 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
             case _:  # `repair` made blocks or texts of the calls of hosted tools
                 raise cannot_send(part[0] if isinstance(part, tuple) else part, NAME)
     return items
-
-
-def _is_stored(request: Request) -> bool:
-    """Whether the server stores the items of the conversation; then their ids are enough."""
-    extra = wire_extra(request.extra, NAME)
-    return bool(extra.get("store")) or any(extra.get(field) for field in FIELDS_THAT_NEED_STORE)
-
-
-def _without_unknown_reasoning(items: list[JsonObject], notes: NoticeCollector) -> list[JsonObject]:
-    """Remove reasoning items that have nothing but an id, which a server that stores nothing cannot find.
-
-    It refuses the items after them if it knows these by their ids, so they go without ids (seen 2026-11).
-    """
-    known: list[JsonObject] = []
-    is_lost = False
-    for item in items:
-        kind = type_of(item)
-        if kind == "reasoning":
-            is_lost = not (item.get("encrypted_content") or item.get("content"))
-            if is_lost:
-                notes.add("dropped", "thinking", "has no encrypted content")
-                continue
-        elif kind.endswith("_output") or item.get("role", "assistant") != "assistant":
-            is_lost = False
-        known.append({key: value for key, value in item.items() if key != "id"} if is_lost else item)
-    return known
 
 
 def _without_lone_reasoning(items: list[JsonObject], notes: NoticeCollector) -> list[JsonObject]:

@@ -71,7 +71,7 @@ class PreviousResponse:
     def insert_items(self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /) -> bytes:
         data = msgspec.json.decode(body, type=JsonObject)
         own = [items.get(str(item.get("id")), item) if _is_short(item) else item for item in _input(data)]
-        return encode_json({**data, "input": [*before, *own]})
+        return encode_json({**data, "input": [*before, *_without_empty_reasoning(own)]})
 
     def note_completed(self, request: Request, at: int, /) -> None:
         """Only the gateway has a clock; the fields that the response repeats belong to this request alone."""
@@ -130,6 +130,25 @@ def _is_reference(item: JsonObject) -> bool:
 
 def _is_short(item: JsonObject) -> bool:
     return _is_reference(item) or (item_kind(item) == "reasoning" and not item.get("encrypted_content"))
+
+
+def _without_empty_reasoning(items: list[JsonObject]) -> list[JsonObject]:
+    """Remove reasoning items that have nothing but an id: the gateway lets a provider store nothing.
+
+    OpenAI refuses the items after them if it knows these by their ids, so they go without ids (seen 2026-11).
+    """
+    known: list[JsonObject] = []
+    is_lost = False
+    for item in items:
+        kind = item_kind(item)
+        if kind == "reasoning":
+            is_lost = "id" in item and not any(map(item.get, ("encrypted_content", "content", "summary")))
+            if is_lost:
+                continue
+        elif kind.endswith("_output") or item.get("role", "assistant") != "assistant":
+            is_lost = False
+        known.append({key: value for key, value in item.items() if key != "id"} if is_lost else item)
+    return known
 
 
 def _is_result(part: Part) -> bool:
