@@ -637,7 +637,8 @@ def test_a_document_of_text_is_sent_as_text_where_it_is_not_supported(
 def test_documents_that_are_supported_stay() -> None:
     office = Document(data=b"PK", mime="application/vnd.openxmlformats-officedocument.wordprocessingml.document")
     request = Request(messages=(user(office, Document(data=b"a,b", mime="text/csv")),))
-    assert fit(request, Capabilities(allowed_document_types=("application/*", "text/*"))) is request
+    for office_types in ("application/*", "application/vnd.*", "*/*"):
+        assert fit(request, Capabilities(allowed_document_types=(office_types, "text/*"))) is request
     video = Request(messages=(user(Document.from_url("https://youtu.be/9hE5-98ZeCg")),))
     assert fit(video, Capabilities(video=True, video_urls=True, documents=False)) is video
     with pytest.raises(Unsupported, match="does not support documents of the type application/vnd"):

@@ -4,6 +4,7 @@ Images are made smaller, too many are dropped, and a document of text becomes te
 """
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -345,7 +346,7 @@ def _read_image(image: Image) -> tuple[str | None, bytes | None]:
 
 def _is_allowed(mime: str, types: tuple[str, ...]) -> bool:
     plain = mime.partition(";")[0].strip().lower()
-    return not types or plain in types or f"{plain.partition('/')[0]}/*" in types
+    return not types or any(fnmatchcase(plain, each) for each in types)
 
 
 def _check_size(what: str, data: bytes, maximum: int | None) -> None:
