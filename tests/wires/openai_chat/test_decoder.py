@@ -478,6 +478,10 @@ def test_a_prompt_that_the_server_cut_silently_is_a_notice() -> None:
 
 def test_a_prompt_that_was_read_is_no_notice() -> None:
     assert counted(STORY, prompt_tokens=14000).notices == ()
+
+
+def test_a_server_that_reports_no_tokens_did_not_cut_the_prompt() -> None:
+    assert counted(STORY, prompt_tokens=0, completion_tokens=0).notices == ()
     assert counted(STORY, completion_tokens=1).notices == ()
     cached = {"cached_tokens": 13000}
     assert counted(STORY, prompt_tokens=1000, prompt_tokens_details=cached).notices == ()
