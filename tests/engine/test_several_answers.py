@@ -1,6 +1,7 @@
 """Several answers from a target without `n`: one call for each."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,6 +76,15 @@ def test_an_error_of_the_first_call_is_the_error() -> None:
     with pytest.raises(RateLimited):
         run(world, 3)
     assert len(world.requests) == 1
+
+
+@pytest.mark.parametrize(("n", "why"), [(2, []), (5, ["one/m: the answer has 2 of 5 choices"])])
+def test_a_target_that_gives_fewer_answers_than_it_was_asked_for_is_a_notice(n: int, why: list[str]) -> None:
+    choices = [{"index": index, "message": {"content": text}} for index, text in enumerate("ab")]
+    chat = Target(provider="one", model="m", wire="openai_chat", base_url="http://one", api_key="k")
+    response = run(World(Status(200, json.dumps({"choices": choices}).encode())), n, (chat,))
+    assert texts(response) == ["a", "b"]
+    assert [notice.why for notice in response.notices if notice.what == "n"] == why
 
 
 @pytest.mark.parametrize("n", [None, 1])

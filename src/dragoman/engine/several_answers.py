@@ -38,7 +38,9 @@ def _several(
     began: float = yield Now()
     first = yield from call(request, targets, options)
     target = next((each for each in targets if each.name == first.target), None)
-    if target is None or len(first.choices) > 1 or not any(map(_is_dropped, first.notices)):
+    if not any(map(_is_dropped, first.notices)):
+        return _note_missing(first, wanted)
+    if target is None or len(first.choices) > 1:
         return first
     now: float = yield Now()
     options = replace(options, timeouts=remaining_time(options.timeouts, now - began))
@@ -53,6 +55,15 @@ def _several(
 
 def _is_dropped(notice: Notice) -> bool:
     return notice.kind == "dropped" and notice.what == "n"
+
+
+def _note_missing(response: Response, wanted: int) -> Response:
+    """Add a notice if a target that was sent `n` gave fewer answers: some servers ignore it."""
+    count = len(response.choices)
+    if count >= wanted:
+        return response
+    notice = Notice(kind="changed", what="n", why=f"{response.target}: the answer has {count} of {wanted} choices")
+    return replace(response, notices=(*response.notices, notice))
 
 
 def _together(first: Response, results: list[JobResult], wanted: int, target: Target) -> Response:
