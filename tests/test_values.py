@@ -7,6 +7,7 @@ from collections import UserDict
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -479,6 +480,15 @@ def test_a_pillow_image_of_a_jpeg_stays_one(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(picture(mime="image/jpeg"))
     with Pillow.open(tmp_path / "a.jpg") as image:
         assert Image.from_pil(image).mime == "image/jpeg"
+
+
+def test_a_pillow_image_that_cannot_be_read_is_refused() -> None:
+    truncated = picture(mime="image/jpeg")[:-40]
+    with (
+        Pillow.open(BytesIO(truncated)) as image,
+        pytest.raises(InvalidRequest, match="^image must be a Pillow image that"),
+    ):
+        Image.from_pil(image)
 
 
 def test_a_prompt_may_have_pillow_images() -> None:

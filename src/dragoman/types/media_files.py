@@ -90,6 +90,14 @@ def encode_pil(value: PillowImage, /) -> tuple[bytes, str]:
     image: Any = value
     if 0 in image.size:
         raise InvalidRequest("image must be a Pillow image with pixels, got an empty one", param="image")
+    try:
+        return _encode_pil(image)
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow reads the pixels of an opened file only here
+        reason = f"image must be a Pillow image that can be read and saved, got an error: {error}"
+        raise InvalidRequest(reason, param="image") from error
+
+
+def _encode_pil(image: Any) -> tuple[bytes, str]:
     file = BytesIO()
     if image.format == "JPEG" and image.mode in _JPEG_MODES:
         image.save(file, "JPEG", quality=95)
