@@ -176,6 +176,7 @@ def test_a_key_is_not_sent_to_two_providers(registry: Registry) -> None:
         ("headers", {"x-a": "1\r\nx-b: 2"}),
         ("base_url", 7),
         ("base_url", "box"),
+        ("base_url", "ftp://box"),
         ("base_url", "http://x?a=b"),
     ],
 )

@@ -233,7 +233,14 @@ def with_default_path(base_url: str, path: str, /) -> str:
     ('https://api.anthropic.com/v1', 'https://proxy/llm')
     """
     origin, own = split_base_url(base_url.strip())
+    scheme = origin.partition("://")[0]
+    if scheme not in _URL_SCHEMES:
+        raise SetupError(f"base_url must start with http:// or https://, got {scheme}://", param="base_url")
     return origin + (own or path)
+
+
+_URL_SCHEMES = ("http", "https", "demo")
+"""The demo answers in process."""
 
 
 @lru_cache(maxsize=256)
