@@ -486,7 +486,7 @@ def test_a_pillow_image_that_cannot_be_read_is_refused() -> None:
     truncated = picture(mime="image/jpeg")[:-40]
     with (
         Pillow.open(BytesIO(truncated)) as image,
-        pytest.raises(InvalidRequest, match="^image must be a Pillow image that"),
+        pytest.raises(InvalidRequest, match=r"^image must be a Pillow image that"),
     ):
         Image.from_pil(image)
 
