@@ -445,6 +445,25 @@ def test_a_document_of_a_url() -> None:
     assert Document.from_url(f"data:text/plain;base64,{B64}") == Document(data=b"hi", mime="text/plain")
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "mime"),
+    [
+        ("a.mp4", b"\0\0\0\x18ftypmp42", "audio/mp4"),
+        ("a.webm", b"?", "audio/webm"),
+        ("a.pcm16", b"\0\0", "application/octet-stream"),
+    ],
+)
+def test_a_file_of_sound_has_no_video_type(tmp_path: Path, name: str, data: bytes, mime: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert Audio.from_path(tmp_path / name).mime == mime
+
+
+def test_a_file_without_sound_is_no_audio(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b")
+    with pytest.raises(InvalidRequest, match=r"^path must be an audio file, got 'text/csv'; use Document\.from_path"):
+        Audio.from_path(tmp_path / "a.csv")
+
+
 @pytest.mark.parametrize("make", [Image.from_path, Document.from_path, Audio.from_path])
 @pytest.mark.parametrize("path", [3, None, b"a", "a\0b"])
 def test_a_path_must_be_one(make: Any, path: Any) -> None:

@@ -290,11 +290,12 @@ RIGHT_FOR: dict[str, dict[str, Any]] = {
     "wires.get": {"name": "ollama"},
     "Registry().add_provider": {"provider": None},
     "testing.Recorder().save": {"path": os.devnull},
+    "Audio.from_path": {"path": os.devnull},
     "Toolbox.from_mcp": {"server": [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]},
 }
 """By case: right values that differ from those of the same name."""
 for _method in ("from_path",):
-    for _kind in ("Image", "Document", "Audio", "File"):
+    for _kind in ("Image", "Document", "File"):
         RIGHT_FOR[f"{_kind}.{_method}"] = {"path": __file__}
 
 

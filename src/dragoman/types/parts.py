@@ -214,8 +214,11 @@ class Audio(
     @classmethod
     @named_parameters
     def from_path(cls, path: "str | Path") -> "Audio":
-        """The sound in a file."""
-        data, mime, _ = read_media(path)
+        """The sound in a file. A container for videos, such as mp4, may have only sound."""
+        data, mime, _ = read_media(path, UNKNOWN_TYPE)
+        mime = mime.replace("video/", "audio/", 1)
+        if not mime.startswith("audio/") and mime != UNKNOWN_TYPE:
+            raise wrong_value("path", "an audio file", mime, "use Document.from_path or Image.from_path")
         return cls(data=data, mime=mime)
 
 
