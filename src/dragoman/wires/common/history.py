@@ -19,6 +19,7 @@ import msgspec
 
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import PartKind, kind_of
+from dragoman.http import redact_url
 from dragoman.targets.target import Target
 from dragoman.types import (
     SYSTEM_ROLES,
@@ -496,7 +497,8 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
         for part in turn.parts:
             for each in part.parts if isinstance(part, ToolResult) else (part,):
                 if isinstance(each, Image) and each.data is None:
-                    raise Unsupported(f"{target.name}: cannot fetch {each.url}; send the bytes of the image instead")
+                    url = redact_url(each.url or "")
+                    raise Unsupported(f"{target.name}: cannot fetch {url}; send the bytes of the image instead")
 
 
 def check_prompt(request: Request, encoded: Sequence[object], target: Target, /) -> None:
