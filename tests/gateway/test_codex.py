@@ -11,7 +11,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, GptSimulator, Simulator
-from dragoman.types import Message, ToolCall
+from dragoman.types import JsonObject, Message, ToolCall
 from tests.support.gateway.dialects import BASES, Seen, app_of, post, see
 from tests.support.gateway.live import Gateway
 
@@ -155,14 +155,15 @@ def test_an_item_reference_of_our_own_id_stands_for_its_item() -> None:
     assert [message["role"] for message in json.loads(simulator.bodies[1])["messages"]] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize("reasoning", [{}, {"summary": "auto"}], ids=["id", "summary"])
 @pytest.mark.parametrize("is_known", [True, False], ids=["stored", "unknown"])
-def test_a_reasoning_item_without_its_state_gets_it_from_the_store(*, is_known: bool) -> None:
+def test_a_reasoning_item_without_its_state_gets_it_from_the_store(reasoning: JsonObject, *, is_known: bool) -> None:
     """Clients of OpenAI without `include` know only the id of such an item, and OpenAI stores nothing for us."""
     call = Message(role="assistant", parts=(ToolCall(id="x", name="tide", arguments={}),))
     simulator = GptSimulator(call, "4.2 m")
     app = app_before(simulator)
     tool = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}}
-    body = {"model": simulator.spec, "input": HISTORY[:1], "tools": [tool], "store": is_known}
+    body = {"model": simulator.spec, "input": HISTORY[:1], "tools": [tool], "store": is_known, "reasoning": reasoning}
     output = json.loads(send(app, "/v1/responses", body).body)["output"]
     for item in output:
         item.pop("encrypted_content", None)

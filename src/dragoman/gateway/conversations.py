@@ -15,7 +15,8 @@ import msgspec
 from dragoman.errors import InvalidRequest, StoreDown
 from dragoman.gateway.store import ANY, Store
 from dragoman.gateway.tiers import is_higher
-from dragoman.types import dump, load
+from dragoman.types import JsonObject, dump, load
+from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.server_endpoints import StoredResponse
 
 DAY = 86400.0
@@ -85,16 +86,19 @@ class ResponseStore:
         self._max_bytes = max_bytes
         self._ttl = ttl
 
-    async def save(self, owner: str | None, id: str, response: StoredResponse, /, *, items: Sequence[str] = ()) -> None:
-        """Store a response. `items` are the ids of its items that do not name it."""
+    async def save(
+        self, owner: str | None, id: str, response: StoredResponse, /, *, items: Sequence[JsonObject] = ()
+    ) -> None:
+        """Store a response. `items` are also stored alone, each by its id: a response has its whole conversation."""
         await self._store.write(store_key("response", owner, id), dump(response), ttl=self._ttl, expects=ANY)
         for item in items:
-            await self._store.write(store_key("item", owner, item), id.encode(), ttl=self._ttl, expects=ANY)
+            key = store_key("item", owner, str(item.get("id")))
+            await self._store.write(key, encode_json(item), ttl=self._ttl, expects=ANY)
 
-    async def response_of_item(self, owner: str | None, item: str, /) -> str | None:
-        """The id of the response that has this item; None if it is unknown."""
-        entry = await self._store.read(store_key("item", owner, item))
-        return None if entry is None else entry.value.decode()
+    async def load_item(self, owner: str | None, id: str, /) -> JsonObject | None:
+        """An item that is stored alone; None if it is unknown."""
+        entry = await self._store.read(store_key("item", owner, id))
+        return None if entry is None else msgspec.json.decode(entry.value, type=JsonObject)
 
     async def load(self, owner: str | None, id: str, /) -> StoredResponse | None:
         """A stored response; None if the owner has none with this id."""

@@ -264,31 +264,32 @@ class RequestContext:
             before = (await self.runtime.item_lists.load(self.owner, query.item_list)).items
         known = {item.get("id"): item for item in before}
         items: dict[str, JsonObject] = {}
-        for number, id in enumerate((*query.references, *query.incomplete[:MAX_LOOKUPS])):
-            if (item := known.get(id) or await self._find_item(id)) is not None:
-                items[id] = item
-            elif number < len(query.references):
+        for id in query.references:
+            if (item := known.get(id) or await self._find_item(id)) is None:
                 raise InvalidRequest(f"Item with id {id[:200]!r} not found.", param="input")
+            items[id] = item
+        for id in query.incomplete[:MAX_LOOKUPS]:
+            if (item := known.get(id) or await self.runtime.responses.load_item(self.owner, id)) is not None:
+                items[id] = item
         self._own_items = stored_conversations.own_items(self.http.body)
-        self.http = replace(self.http, body=stored_conversations.insert_items(self.http.body, items, before))
-        _, request = await decode_body(self.http, self.runtime.config.gateway, wire.server.decode_request)
-        self._stored, request = stored_conversations.split(request, self.http.body)
-        if {*query.incomplete} - {*items, *self._stored.incomplete}:
+        needs_state = any(target.quirks.signed_thinking and target.wire == wire.name for target in self.choice.targets)
+        body, is_lossy = stored_conversations.insert_items(self.http.body, items, before, needs_state=needs_state)
+        if is_lossy:
             why = "has no encrypted content, and the gateway does not have it"
             self.notices += (Notice(kind="dropped", what="thinking", why=why),)
+        self.http = replace(self.http, body=body)
+        _, request = await decode_body(self.http, self.runtime.config.gateway, wire.server.decode_request)
+        self._stored, request = stored_conversations.split(request, self.http.body)
         return request
 
     async def _find_item(self, id: str) -> JsonObject | None:
         """A stored item by its id; None if there is none."""
-        stored_conversations = cast("Wire", self.wire).stored_conversations
-        if stored_conversations is not None:
-            responses = self.runtime.responses
-            response_id = stored_conversations.response_of(id) or await responses.response_of_item(self.owner, id)
-            stored = None if response_id is None else await self._load_response(response_id)
-            for item in () if stored is None else stored_conversations.items(stored):
-                if item.get("id") == id:
-                    return item
-        return None
+        stored_conversations = cast("StoredConversations", cast("Wire", self.wire).stored_conversations)
+        if (response_id := stored_conversations.response_of(id)) is None:
+            return await self.runtime.responses.load_item(self.owner, id)
+        stored = await self._load_response(response_id)
+        items = [] if stored is None else stored_conversations.items(stored)
+        return next((item for item in items if item.get("id") == id), None)
 
     async def _load_response(self, id: str) -> StoredResponse | None:
         recent = None if self.recent is None else self.recent.get(id)
@@ -452,8 +453,8 @@ class RequestContext:
             self.recent.add(id, stored, size, previous=query.previous_id)
         if query.store:
             try:
-                foreign = [item_id for item in items if protocol.response_of(item_id := str(item.get("id"))) is None]
-                await runtime.responses.save(self.owner, id, stored, items=foreign)
+                alone = [item for item in items if protocol.is_stored_alone(item)]
+                await runtime.responses.save(self.owner, id, stored, items=alone)
             except StoreDown:
                 why = f"{NOT_STORED_REASON}the store is down"
                 notices += (Notice(kind="dropped", what="store", why=why),)

@@ -220,7 +220,7 @@ CLOUD_RECORDS = (
         _AZURE,
         name="azure-responses",
         wire="openai_responses",
-        quirks=Quirks(system_turns=True, batches="files"),
+        quirks=Quirks(system_turns=True, batches="files", signed_thinking=True),
         capabilities=replace(
             _AZURE.capabilities, documents=True, allowed_document_types=("application/pdf",), audio=False
         ),

@@ -107,7 +107,7 @@ _RECORDS = (
         capabilities=replace(
             _OPENAI, audio=False, document_urls=True, allowed_document_types=("application/*", "text/*")
         ),
-        quirks=Quirks(system_turns=True, caching="key", batches="files"),
+        quirks=Quirks(system_turns=True, caching="key", batches="files", signed_thinking=True),
         family="openai",
     ),
     Provider(

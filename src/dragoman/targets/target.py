@@ -154,7 +154,7 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     temperature_excludes_top_p: bool = False
     """A request may have `temperature` or `top_p`, not both."""
     signed_thinking: bool = False
-    """Thinking in the history needs its signature."""
+    """Thinking in the history needs its signature, or its encrypted content."""
     thought_signatures: bool = False
     """The first tool call of a step in the history needs its thought signature."""
     completions: str | None = None

@@ -586,7 +586,8 @@ def test_a_request_continues_from_a_stored_interaction() -> None:
 def test_steps_have_no_ids_to_refer_to() -> None:
     assert STORED is not None
     assert (STORED.response_of("x"), STORED.items(recorded()), STORED.own_items(b"{}")) == (None, [], [])
-    assert STORED.insert_items(b"{}", {}, []) == b"{}"
+    assert STORED.insert_items(b"{}", {}, [], needs_state=False) == (b"{}", False)
+    assert not STORED.is_stored_alone({"id": "x"})
 
 
 def endpoint(method: str, path: str) -> tuple[Any, Any]:

@@ -122,7 +122,7 @@ def test_references_are_found_and_replaced() -> None:
     query, _ = HOOKS.split(request, body)
     assert (query.references, query.needs_own_wire) == (("msg_1", "msg_2"), "prompt")
     item = {"type": "message", "role": "assistant", "content": "4.2 m"}
-    inserted = json.loads(HOOKS.insert_items(body, {"msg_1": item}, []))
+    inserted = json.loads(HOOKS.insert_items(body, {"msg_1": item}, [], needs_state=True)[0])
     assert inserted["input"] == [item, *input[1:]]
 
 
@@ -139,16 +139,31 @@ def test_reasoning_items_without_state_are_found_and_replaced() -> None:
     query, _ = HOOKS.split(request, body)
     assert (query.references, query.incomplete) == ((), ("rs_1",))
     item = {**short, "encrypted_content": "gBBBB"}
-    assert json.loads(HOOKS.insert_items(body, {"rs_1": item}, []))["input"] == [item, *whole]
+    assert json.loads(HOOKS.insert_items(body, {"rs_1": item}, [], needs_state=True)[0])["input"] == [item, *whole]
 
 
-def test_reasoning_items_with_only_an_id_are_left_out_if_they_are_not_found() -> None:
+@pytest.mark.parametrize("needs_state", [False, True])
+def test_reasoning_without_state_that_nobody_has_is_left_out(*, needs_state: bool) -> None:
     call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "tide", "arguments": "{}"}
+    bare_call = {key: value for key, value in call.items() if key != "id"}
     result = {"type": "function_call_output", "id": "fco_1", "call_id": "call_1", "output": "4.2 m"}
     summary = {"type": "reasoning", "id": "rs_2", "summary": [{"type": "summary_text", "text": "Hm."}]}
     body = {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}, call, result, summary, call]}
-    sent = json.loads(HOOKS.insert_items(json.dumps(body).encode(), {}, []))["input"]
-    assert sent == [{key: value for key, value in call.items() if key != "id"}, result, summary, call]
+    sent, is_lossy = HOOKS.insert_items(json.dumps(body).encode(), {}, [], needs_state=needs_state)
+    assert is_lossy
+    assert json.loads(sent)["input"] == [bare_call, result, *([bare_call] if needs_state else [summary, call])]
+
+
+def test_items_with_state_are_stored_by_their_ids() -> None:
+    own = WIRE.server.encode_body(
+        Response(id="resp_1", message=assistant("Hi"), finish=Finish(reason="stop")), Request()
+    )
+    (item,) = json.loads(own.body)["output"]
+    assert [HOOKS.is_stored_alone(each) for each in (item, {**item, "encrypted_content": "g"}, {"id": "rs_1"})] == [
+        False,
+        True,
+        True,
+    ]
 
 
 # Conversations --------------------------------------------------------------------------------------------------------
@@ -200,7 +215,7 @@ def test_a_request_names_its_conversation(value: Any) -> None:
     assert query.item_list == "conv_1"
     assert json.loads(WIRE.server.encode_body(RESPONSE, request).body)["conversation"] == {"id": "conv_1"}
     assert HOOKS.own_items(body) == [{"type": "message", "role": "user", "content": "hi"}]
-    assert json.loads(HOOKS.insert_items(body, {}, ITEMS.items))["input"][:2] == ITEMS.items
+    assert json.loads(HOOKS.insert_items(body, {}, ITEMS.items, needs_state=True)[0])["input"][:2] == ITEMS.items
     assert HOOKS.own_items(b'{"model":"m"}') == []
 
 

@@ -320,8 +320,17 @@ class StoredConversations(Protocol):
         """The items of a request, without references."""
         ...
 
-    def insert_items(self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /) -> bytes:
-        """The body of a request with stored items before its own, and in place of the references to them."""
+    def is_stored_alone(self, item: JsonObject, /) -> bool:
+        """Whether an item is stored by its id: the id does not tell the response, or requests may lack its state."""
+        ...
+
+    def insert_items(
+        self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /, *, needs_state: bool
+    ) -> tuple[bytes, bool]:
+        """The body of a request with stored items before its own, and in place of the references to them.
+
+        Also whether reasoning was removed because nobody has its state. `needs_state`: a target cannot do without.
+        """
         ...
 
     def note_completed(self, request: Request, at: int, /) -> None:

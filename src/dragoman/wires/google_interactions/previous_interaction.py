@@ -53,8 +53,19 @@ class PreviousInteraction:
     def own_items(self, _: bytes, /) -> list[JsonObject]:
         return []
 
-    def insert_items(self, body: bytes, _items: dict[str, JsonObject], _before: list[JsonObject], /) -> bytes:
-        return body
+    def is_stored_alone(self, _: JsonObject, /) -> bool:
+        return False
+
+    def insert_items(
+        self,
+        body: bytes,
+        _items: dict[str, JsonObject],
+        _before: list[JsonObject],
+        /,
+        *,
+        needs_state: bool,  # noqa: ARG002 - of the protocol
+    ) -> tuple[bytes, bool]:
+        return body, False
 
     def note_completed(self, request: Request, at: int, /) -> None:
         """Only the gateway has a clock."""

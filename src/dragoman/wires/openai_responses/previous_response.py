@@ -68,10 +68,16 @@ class PreviousResponse:
     def own_items(self, body: bytes, /) -> list[JsonObject]:
         return [item for item in _input(msgspec.json.decode(body, type=JsonObject)) if not _is_reference(item)]
 
-    def insert_items(self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /) -> bytes:
+    def is_stored_alone(self, item: JsonObject, /) -> bool:
+        return self.response_of(str(item.get("id"))) is None or bool(item.get("encrypted_content"))
+
+    def insert_items(
+        self, body: bytes, items: dict[str, JsonObject], before: list[JsonObject], /, *, needs_state: bool
+    ) -> tuple[bytes, bool]:
         data = msgspec.json.decode(body, type=JsonObject)
         own = [items.get(str(item.get("id")), item) if _is_short(item) else item for item in _input(data)]
-        return encode_json({**data, "input": [*before, *_without_empty_reasoning(own)]})
+        known = _without_unknown_reasoning(own, needs_state=needs_state)
+        return encode_json({**data, "input": [*before, *known]}), len(known) < len(own)
 
     def note_completed(self, request: Request, at: int, /) -> None:
         """Only the gateway has a clock; the fields that the response repeats belong to this request alone."""
@@ -132,17 +138,19 @@ def _is_short(item: JsonObject) -> bool:
     return _is_reference(item) or (item_kind(item) == "reasoning" and not item.get("encrypted_content"))
 
 
-def _without_empty_reasoning(items: list[JsonObject]) -> list[JsonObject]:
-    """Remove reasoning items that have nothing but an id: the gateway lets a provider store nothing.
+def _without_unknown_reasoning(items: list[JsonObject], *, needs_state: bool) -> list[JsonObject]:
+    """Remove reasoning items that a server knows only by their ids: the gateway lets it store nothing.
 
-    OpenAI refuses the items after them if it knows these by their ids, so they go without ids (seen 2026-11).
+    OpenAI refuses the items after them if it knows these by their ids, so they go without ids (seen 2026-11). A server
+    that does not need the state can read a summary.
     """
+    fields = ("encrypted_content", "content") if needs_state else ("encrypted_content", "content", "summary")
     known: list[JsonObject] = []
     is_lost = False
     for item in items:
         kind = item_kind(item)
         if kind == "reasoning":
-            is_lost = "id" in item and not any(map(item.get, ("encrypted_content", "content", "summary")))
+            is_lost = "id" in item and not any(map(item.get, fields))
             if is_lost:
                 continue
         elif kind.endswith("_output") or item.get("role", "assistant") != "assistant":
