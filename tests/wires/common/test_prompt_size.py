@@ -5,8 +5,8 @@ import tracemalloc
 
 import pytest
 
-from dragoman.types import Request, Text, user
-from dragoman.wires.common.prompt_size import is_longer
+from dragoman.types import Request, Text, Usage, user
+from dragoman.wires.common.prompt_size import is_cut_prompt, is_longer
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,20 @@ from dragoman.wires.common.prompt_size import is_longer
 )
 def test_a_prompt_is_compared_with_its_tokens(request_: Request, tokens: int, *, is_cut: bool) -> None:
     assert is_longer(request_, tokens) is is_cut
+
+
+@pytest.mark.parametrize(
+    ("usage", "is_cut"),
+    [
+        (Usage(input=10), True),
+        (Usage(input=0, cache_read=10), True),
+        (Usage(input=10, cache_read=1000), False),
+        (Usage(input=0), False),
+        (Usage(input=None, cache_read=10), False),
+    ],
+)
+def test_only_a_server_that_counts_the_prompt_shows_a_cut(usage: Usage, *, is_cut: bool) -> None:
+    assert is_cut_prompt(Request(system="ab" * 6000), usage) is is_cut
 
 
 def test_a_very_long_prompt_is_not_copied() -> None:

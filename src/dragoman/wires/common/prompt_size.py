@@ -69,7 +69,7 @@ def is_cut_prompt(request: Request, usage: Usage, /) -> bool:
     """Whether the reported usage shows that the prompt was cut."""
     # Some servers do not count cached tokens as input. A server that reports 0 tokens does not count.
     tokens = (usage.input or 0) + (usage.cache_read or 0)
-    return tokens > 0 and is_longer(request, tokens)
+    return usage.input is not None and tokens > 0 and is_longer(request, tokens)
 
 
 def note_cut_prompt(out: Assembler, request: Request | None, wire: str, /) -> None:
