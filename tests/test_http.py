@@ -304,5 +304,10 @@ def test_sent_secrets_are_in_headers_queries_and_the_origin() -> None:
     }
 
 
+def test_a_user_without_a_password_is_a_secret() -> None:
+    http = HttpRequest(method="GET", path="/", headers={"authorization": "Basic dG9rZW4tMTIzOg=="})
+    assert "token-123" in http.sent_secrets
+
+
 def test_a_password_that_is_not_base64_is_ignored() -> None:
     assert HttpRequest(method="GET", path="/", headers={"authorization": "Basic abcde"}).sent_secrets == []

@@ -65,7 +65,7 @@ class HttpRequest(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_onl
         found = {re.sub(_KEY_PREFIX, "", value.strip()).strip() for value in (*sent, self.secret or "")}
         for value in sent:
             found.update(re.findall(_COOKIE, value) if "=" in value.rstrip("=") else ())
-            found.update(_basic_password(value))
+            found.update(_basic_secret(value))
         for value in re.findall(rf"(?i)[?&][^=&]*(?:{SENSITIVE_NAME})[^=&]*=([^&#]*)", self.path):
             found |= {value, unquote(value)}
         for value in re.findall(r"//[^/@:]*:([^/@]*)@", self.origin):
@@ -97,15 +97,16 @@ class HttpRequest(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_onl
         return [("method", safe.method), ("url", safe.url), ("headers", safe.headers)]
 
 
-def _basic_password(authorization: str) -> list[str]:
-    """The password of an `Authorization: Basic` header."""
+def _basic_secret(authorization: str) -> list[str]:
+    """The password of an `Authorization: Basic` header, or the token that is its user."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return []
     try:
-        return [a2b_base64(encoded).decode("latin-1").partition(":")[2]]
+        user, _, password = a2b_base64(encoded).decode("latin-1").partition(":")
     except ValueError:
         return []
+    return [password or user]
 
 
 class Head(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):

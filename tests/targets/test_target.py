@@ -44,7 +44,8 @@ def test_a_target_without_quirks_speaks_its_wire_plainly() -> None:
     ("base_url", "key", "headers"),
     [
         ("http://me:p%40ss@box:11434", None, {"authorization": "Basic bWU6cEBzcw=="}),
-        ("http://me@box:11434", None, {"authorization": "Basic bWU="}),
+        ("http://me@box:11434", None, {"authorization": "Basic bWU6"}),
+        ("http://me%3Asecret@box", None, {"authorization": "Basic bWU6c2VjcmV0"}),
         ("http://me:secret@box/v1", "k", {"authorization": "Basic bWU6c2VjcmV0"}),
         ("http://box/v1/@team", "k", {"authorization": "Bearer k"}),
     ],

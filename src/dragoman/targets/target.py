@@ -363,7 +363,9 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
                 is_bearer = re.fullmatch(_ENTRA, self.api_key) is not None
             headers = {"authorization": f"Bearer {self.api_key}"} if is_bearer else {self.auth: self.api_key}
         if "@" in self.base_url and (user := urlsplit(self.base_url).netloc.rpartition("@")[0]):
-            headers["authorization"] = f"Basic {b64encode(unquote_to_bytes(user)).decode()}"
+            login = unquote_to_bytes(user)
+            login += b"" if b":" in login else b":"  # without a password, it must end with a colon
+            headers["authorization"] = f"Basic {b64encode(login).decode()}"
         return headers
 
     def __repr__(self) -> str:
