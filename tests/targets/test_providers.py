@@ -105,7 +105,19 @@ def test_the_variables_of_openais_sdk_are_read(spec: str) -> None:
     assert chosen.headers == {"openai-organization": "org-1", "openai-project": "proj-1"}
     assert chosen.base_url == "http://box:8000/v1"
     assert Registry(env={**env, "OPENAI_BASE_URL": "http://own"}).target(spec).base_url == "http://own/v1"
-    assert Registry(env={"OPENAI_ORG_ID": "", "OPENAI_PROJECT_ID": "a\nb"}).target(spec).headers == {}
+    assert Registry(env={"OPENAI_ORG_ID": "", "OPENAI_PROJECT_ID": '""'}).target(spec).headers == {}
+
+
+def test_quotes_around_the_id_of_an_account_are_removed() -> None:
+    headers = Registry(env={"OPENAI_ORG_ID": '"org-1"'}).target("openai/gpt-6").headers
+    assert headers == {"openai-organization": "org-1"}
+
+
+@pytest.mark.parametrize("value", ["a\nb", "orgé"])
+def test_the_id_of_an_account_that_cannot_be_sent_is_refused(value: str) -> None:
+    with pytest.raises(SetupError, match=r": OPENAI_ORG_ID must be a str of printable ASCII characters") as caught:
+        Registry(env={"OPENAI_ORG_ID": value}).target("openai/gpt-6")
+    assert caught.value.param is None
 
 
 def test_another_server_gets_no_header_of_the_account() -> None:
@@ -119,6 +131,19 @@ def test_a_token_for_anthropic_is_a_bearer_token() -> None:
     assert Registry(env=env).target("anthropic/c").auth_headers() == {"authorization": "Bearer hush"}
     env["ANTHROPIC_API_KEY"] = "key"
     assert Registry(env=env).target("anthropic/c").auth_headers() == {"x-api-key": "key"}
+
+
+@pytest.mark.parametrize("empty", ["", " ", '""', "' '"])
+def test_a_token_is_a_bearer_token_beside_an_empty_key(empty: str) -> None:
+    env = {"ANTHROPIC_API_KEY": empty, "ANTHROPIC_AUTH_TOKEN": "tok"}
+    record = Registry(env={}).provider("anthropic")
+    for each in (record, replace(record, api_key=empty)):
+        assert each.target("c", env=env).auth_headers() == {"authorization": "Bearer tok"}
+
+
+def test_a_function_for_the_key_does_not_use_the_token_of_the_environment() -> None:
+    registry = Registry(env={"ANTHROPIC_AUTH_TOKEN": "tok"}, api_key=lambda: "key")
+    assert registry.target("anthropic/c").auth == "x-api-key"
 
 
 @pytest.mark.parametrize("value", ['"sk-1"', "'sk-1'\n", ' " sk-1 " '])

@@ -11,7 +11,7 @@ from dragoman.engine.call_options import CallOptions
 from dragoman.errors import InvalidRequest
 from dragoman.io.json_input import decode_json
 from dragoman.registry import Registry
-from dragoman.targets.provider import Provider
+from dragoman.targets.provider import Provider, key_variable
 from dragoman.types import JsonObject, is_object
 
 FIRST_MODELS = {
@@ -71,23 +71,12 @@ def named_spec(spec: str | None, registry: Registry, /) -> str | None:
     """As `default_spec`, but None instead of the demo."""
     if spec := spec or registry.env.get("DRAGOMAN_MODEL"):
         return spec
-    ready = (name for name in FIRST_MODELS if key_variable(registry.provider(name), registry))
+    ready = (name for name in FIRST_MODELS if key_variable(registry.provider(name), registry.env))
     return next((f"{name}/{FIRST_MODELS[name]}" for name in ready), None)
 
 
 CLOUDS = {"aws": "AWS", "azure": "Microsoft Entra", "azure-foundry": "Microsoft Entra", "google": "Google Cloud"}
 """Clouds with credentials of their own, as people call them."""
-
-
-def key_variable(provider: Provider, registry: Registry, /) -> str | None:
-    """The variable that holds a provider's key; None if no such variable is set.
-
-    >>> registry = Registry(env={"GROQ_API_KEY": "k"})
-    >>> key_variable(registry.provider("groq"), registry)
-    'GROQ_API_KEY'
-    """
-    names = (*provider.key_names, *provider.token_names)
-    return next((name for name in names if registry.env.get(name, "").strip()), None)
 
 
 def key_state(provider: Provider, registry: Registry, /) -> str:
@@ -97,7 +86,7 @@ def key_state(provider: Provider, registry: Registry, /) -> str:
     >>> key_state(registry.provider("groq"), registry)
     'no key; set GROQ_API_KEY'
     """
-    if variable := key_variable(provider, registry):
+    if variable := key_variable(provider, registry.env):
         return f"{variable} is set"
     if provider.api_key or provider.credential is not None:
         return "has a key"

@@ -105,15 +105,16 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
         if not base_url:
             names = " or ".join((*self.base_url_names, f"LLM_{self.name.upper().replace('-', '_')}"))
             raise SetupError(f"{self.name}: no base URL; set {names}, or pass base_url=")
+        api_key, auth = self._key(env)
         return Target(
             provider=self.name,
             model=model,
             wire=self.wire,
             base_url=base_url,
-            api_key=self._key(env) if self.credential is None else None,
+            api_key=api_key,
             needs_key=self.needs_key,
             key_names=self.key_names,
-            auth=self._auth(env),
+            auth=auth,
             identity=self.identity,
             hosting=self._hosting(env),
             headers=self._headers(env) if self.header_names else self.headers,
@@ -161,27 +162,25 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
             raise SetupError(f"{self.name}: {' or '.join(names)} must be set, or pass base_url=")
         return value
 
-    def _key(self, env: Mapping[str, str]) -> str | None:
+    def _key(self, env: Mapping[str, str]) -> tuple[str | None, str]:
+        """The key, and how it is sent."""
+        if self.credential is not None:
+            return None, self.auth
         if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):
-            return key
-        for name in (*self.key_names, *self.token_names):
-            if (value := env.get(name)) and (key := clean_key(value, self.name, name)):
-                return key
-        return None
+            return key, self.auth
+        if (name := key_variable(self, env)) is None:
+            return None, self.auth
+        # A token of Entra, or of a server in front of Anthropic, is always a bearer token, whatever its form.
+        is_token = name.endswith("_AD_TOKEN") or name in self.token_names
+        return clean_key(env[name], self.name, name), "bearer" if is_token else self.auth
 
     def _headers(self, env: Mapping[str, str]) -> dict[str, str]:
-        values = {header: env.get(name, "").strip() for header, name in self.header_names.items()}
-        values = {
-            header: value for header, value in values.items() if value and value.isascii() and value.isprintable()
+        found = {
+            header: value
+            for header, name in self.header_names.items()
+            if (value := clean_key(env.get(name, ""), self.name, name, param=None))
         }
-        return {**values, **self.headers}
-
-    def _auth(self, env: Mapping[str, str]) -> str:
-        """A token of Entra, or of a server in front of Anthropic, is always a bearer token, whatever its form."""
-        names = (*self.key_names, *self.token_names)
-        name = next((name for name in names if env.get(name, "").strip()), "")
-        is_token = name.endswith("_AD_TOKEN") or name in self.token_names
-        return "bearer" if is_token and not self.api_key else self.auth
+        return {**found, **self.headers}
 
     def __repr__(self) -> str:
         return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"
@@ -211,19 +210,35 @@ def without_credentials(record: Provider, /) -> Provider:
     )
 
 
-def clean_key(key: object, /, *names: str) -> str | None:
+def key_variable(record: Provider, env: Mapping[str, str], /) -> str | None:
+    """The environment variable that holds a provider's key or token; None if no such variable is set.
+
+    >>> record = Provider(name="own", wire="ollama", key_names=("OWN_KEY", "OWN_TOKEN"))
+    >>> key_variable(record, {"OWN_KEY": '""', "OWN_TOKEN": "t"})
+    'OWN_TOKEN'
+    """
+    return next((name for name in (*record.key_names, *record.token_names) if _unquote(env.get(name, ""))), None)
+
+
+def clean_key(key: object, /, *names: str, param: str | None = "api_key") -> str | None:
     """A key without the blanks, line breaks and quotes around it, which files often have; None if it is empty.
 
     >>> clean_key('"sk-1"\\n', "GROQ_API_KEY")
     'sk-1'
     """
-    text = key.strip() if isinstance(key, str) else "\n"
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
-        text = text[1:-1].strip()
+    text = _unquote(key)
     if not text.isascii() or not text.isprintable():
         reason = f"{': '.join(names)} must be a str of printable ASCII characters, got another value"
-        raise SetupError(reason, param="api_key")
+        raise SetupError(reason, param=param)
     return text or None
+
+
+def _unquote(key: object) -> str:
+    """The text of a key; not a printable one if it is not a str."""
+    text = key.strip() if isinstance(key, str) else "\0"
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1].strip()
+    return text
 
 
 def with_default_path(base_url: str, path: str, /) -> str:

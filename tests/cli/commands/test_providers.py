@@ -11,6 +11,11 @@ def test_providers_are_listed_with_the_state_of_their_keys() -> None:
     assert state["ollama"] == "needs no key"
 
 
+def test_empty_quotes_are_not_a_key() -> None:
+    rows = [line.split("\t") for line in dragoman("providers", GROQ_API_KEY='""').out.splitlines()]
+    assert {row[0]: row[3] for row in rows}["groq"] == "no key; set GROQ_API_KEY"
+
+
 def test_providers_as_json() -> None:
     listed = {one["name"]: one for one in json.loads(dragoman("providers", "--json", OLLAMA_HOST="box").out)}
     assert listed["ollama"]["base_url"] == "http://box:11434"

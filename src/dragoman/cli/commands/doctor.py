@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.cli import terminal
 from dragoman.cli.commands.models import list_all, ready_providers
-from dragoman.cli.defaults import default_spec, key_variable, read_tables
+from dragoman.cli.defaults import default_spec, read_tables
 from dragoman.cli.parser import config_path
 from dragoman.engine.effects import Sign
 from dragoman.errors import AuthFailed, DragomanError, SetupError
@@ -23,7 +23,7 @@ from dragoman.http import HttpRequest, redact_url
 from dragoman.io.cloud_sources import CLOUDS, Cloud
 from dragoman.io.connect import place_of, tls_context
 from dragoman.registry import Registry
-from dragoman.targets.provider import clean_key
+from dragoman.targets.provider import clean_key, key_variable
 
 CheckStatus: TypeAlias = Literal["ok", "hint", "wrong"]
 REQUIRED = ("msgspec", "httptools", "jsonschema-rs", "pillow")
@@ -142,7 +142,7 @@ def _keys(registry: Registry) -> Iterator[CheckResult]:
     has_key = False
     for name in ready_providers(registry):
         record = registry.provider(name)
-        if variable := key_variable(record, registry):
+        if variable := key_variable(record, registry.env):
             has_key = True
             try:
                 clean_key(registry.env[variable], variable)
@@ -176,7 +176,7 @@ def _clouds(registry: Registry) -> Iterator[CheckResult]:
 def _unused_cloud(cloud: Cloud, registry: Registry) -> CheckResult | None:
     """Where the credentials of a cloud would come from; None if nothing speaks for the cloud, or it has a key."""
     records = [registry.provider(name) for name in registry.providers()]
-    if any(key_variable(record, registry) for record in records if record.identity in cloud.identities):
+    if any(key_variable(record, registry.env) for record in records if record.identity in cloud.identities):
         return None
     try:
         source = cloud.find_source(registry.env)
@@ -196,7 +196,7 @@ def _used_clouds(registry: Registry) -> list[str]:
     names = dict.fromkeys(re.split("[/:]", element.strip())[0] for spec in specs for element in spec.split(","))
     records = [registry.provider(name) for name in names if name in registry.providers()]
     used = {
-        record.identity: record.name for record in records if record.identity and not key_variable(record, registry)
+        record.identity: record.name for record in records if record.identity and not key_variable(record, registry.env)
     }
     return list(used.values())
 
@@ -248,5 +248,5 @@ def _online_fix(name: str, error: Exception, registry: Registry) -> str:
     """What to do if a provider does not list its models."""
     record = registry.provider(name)
     if isinstance(error, AuthFailed):
-        return f"replace the key in {key_variable(record, registry) or 'the config'}"
+        return f"replace the key in {key_variable(record, registry.env) or 'the config'}"
     return f"check the network, and the base URL {redact_url(record.base_url)}"

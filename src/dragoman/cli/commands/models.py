@@ -5,9 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from dragoman.cli import terminal
-from dragoman.cli.defaults import key_variable, open_registry
+from dragoman.cli.defaults import open_registry
 from dragoman.errors import DragomanError, SetupError
 from dragoman.registry import Registry
+from dragoman.targets.provider import key_variable
 from dragoman.types import ModelInfo
 
 
@@ -43,7 +44,7 @@ def ready_providers(registry: Registry, /) -> list[str]:
 
 def _is_ready(name: str, registry: Registry) -> bool:
     record = registry.provider(name)
-    return name == "demo" or bool(record.api_key or record.credential or key_variable(record, registry))
+    return name == "demo" or bool(record.api_key or record.credential or key_variable(record, registry.env))
 
 
 def list_all(registry: Registry, names: list[str], /) -> list[tuple[ModelInfo, ...] | Exception]:

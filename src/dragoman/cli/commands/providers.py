@@ -3,11 +3,11 @@
 from argparse import Namespace
 
 from dragoman.cli import terminal
-from dragoman.cli.defaults import key_state, key_variable, open_registry
+from dragoman.cli.defaults import key_state, open_registry
 from dragoman.errors import SetupError
 from dragoman.http import HttpRequest
 from dragoman.registry import Registry
-from dragoman.targets.provider import Provider
+from dragoman.targets.provider import Provider, key_variable
 
 
 def run(arguments: Namespace, /) -> int:
@@ -23,7 +23,7 @@ def run(arguments: Namespace, /) -> int:
                     "base_url": _base_url(record, registry),
                     "key_names": record.key_names,
                     "needs_key": record.needs_key,
-                    "has_key": bool(record.api_key or record.credential or key_variable(record, registry)),
+                    "has_key": bool(record.api_key or record.credential or key_variable(record, registry.env)),
                 }
                 for record in records
             ]
