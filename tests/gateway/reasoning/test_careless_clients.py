@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.gateway.reasoning.incoming import WHAT
 from dragoman.testing import (
@@ -21,6 +22,7 @@ from dragoman.types import Message, Part, Request, Text, Thinking, ToolCall
 from tests.gateway.test_codex import app_before
 from tests.support.gateway.agent_clients import CLIENTS
 from tests.support.gateway.dialects import look
+from tests.support.gateway.loops import Client, answer, gateway, received
 
 SIMULATORS: dict[str, type[Simulator]] = {
     "claude": ClaudeSimulator,
@@ -133,3 +135,18 @@ def test_no_reasoning_is_lost(
     assert [str(refusal) for refusal in simulator.refusals] == []
     assert [str(loss) for loss in simulator.losses] == []
     assert_prefix_stable(simulator.bodies)
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "google_interactions", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+def test_a_text_that_the_client_trims_keeps_its_signature(dialect: str, *, stream: bool) -> None:
+    text = Text(text=" \nI look.\n", extra={"google": {"thoughtSignature": "c2lnbmVk"}})
+    app, script = gateway("google")
+    script.add(answer(text, ToolCall(id="call_1x", name="tide", arguments={"port": "Brest"})), "At six.")
+    client = Client(app, dialect, "up_google/m", stream=stream)
+    client.follow(client.send())
+    question, reply, results = client.request.messages
+    trimmed = (replace(part, text=part.text.strip()) if isinstance(part, Text) else part for part in reply.parts)
+    client.request = replace(client.request, messages=(question, replace(reply, parts=tuple(trimmed)), results))
+    client.send()
+    assert [part for part in received(script) if isinstance(part, Text)] == [text]

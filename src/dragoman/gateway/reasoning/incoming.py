@@ -293,15 +293,20 @@ class _MessageBuilder:
             self._texts.append(state)
 
     def _sign_texts(self) -> None:
-        """Put the states of texts on the texts; one whose text is not there gets an empty text at the end."""
+        """Put the states of texts on the texts; one whose text is not there gets an empty text at the end.
+
+        A text with state gets back the white space that a client has trimmed, because its state is of the whole text.
+        """
         if not self._texts:
             return
-        texts = {nearby(part.text): index for index, part in enumerate(self._parts) if isinstance(part, Text)}
+        texts = {nearby(part.text).digest: index for index, part in enumerate(self._parts) if isinstance(part, Text)}
         for state in _unique(self._texts):
-            index = texts.get(nearby(state.text) if isinstance(state.text, str) else state.text, -1)
+            own = nearby(state.text) if isinstance(state.text, str) else state.text
+            index = texts.get(own.digest, -1)
             part = self._parts[index] if index >= 0 else None
             if isinstance(part, Text):
-                self._parts[index] = replace(part, extra={**part.extra, **state.extra})
+                text = f"{own.before}{part.text.strip()}{own.after}"
+                self._parts[index] = replace(part, text=text, extra={**part.extra, **state.extra})
             else:
                 self._parts.append(Text(text="", extra=state.extra))
 
