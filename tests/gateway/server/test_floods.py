@@ -3,9 +3,12 @@ messages that never end; and clients that leave their response in the socket.
 """
 
 import json
+import os
 import select
+import signal
 import socket
 import struct
+import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -110,6 +113,24 @@ def test_a_body_in_tiny_chunks_holds_about_its_size(tmp_path: Path) -> None:
             for _ in range(100):
                 client.sendall(b"2\r\nab\r\n" * 40_000)  # 8 MB, which took 250 MB as pieces
             assert memory(gateway) - before < 24 * MIB
+
+
+def test_a_worker_that_waits_without_work_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.gateway.stalls.MAX_WAIT", 0.2)
+
+    def block() -> None:
+        worker = gateway.processes()[1]
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            threading.Event().wait(2.0)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    with (
+        Gateway(tmp_path, '[gateway]\nproviders = ["demo"]\n') as gateway,
+        pytest.raises(AssertionError, match="the worker answered after"),
+    ):
+        stalls(gateway, block)
 
 
 def test_others_go_on_while_a_websocket_gets_empty_frames(tmp_path: Path) -> None:
