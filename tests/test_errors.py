@@ -464,5 +464,8 @@ def test_a_read_timeout_says_whether_the_head_had_come() -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    assert str(BadRequest("x" * errors.MAX_MESSAGE)) == "x" * errors.MAX_MESSAGE
-    assert str(BadRequest("x" * errors.MAX_MESSAGE + "yy")) == "x" * errors.MAX_MESSAGE + "… (2 more characters)"
+    assert str(BadRequest("x" * errors.MAX_ERROR_MESSAGE)) == "x" * errors.MAX_ERROR_MESSAGE
+    assert (
+        str(BadRequest("x" * errors.MAX_ERROR_MESSAGE + "yy"))
+        == "x" * errors.MAX_ERROR_MESSAGE + "… (2 more characters)"
+    )

@@ -36,7 +36,7 @@ _KEY = (
     r"(?=[^\s\"'&,;]*\d)[^\s\"'&,;]{6,}"
 )
 """Matches the key formats of providers, the user part of a URL, and a text with a digit after `Bearer` and the like."""
-MAX_MESSAGE = 20_000
+MAX_ERROR_MESSAGE = 20_000
 """Characters of an error's message: it may quote what a client or a provider sent, and is searched for keys."""
 
 
@@ -160,8 +160,8 @@ class DragomanError(Exception):
         for name, flag in (("retry", retry), ("fail_over", fail_over), ("count_failure", count_failure)):
             if flag is not None:
                 _check_flag(name, flag, "True, False or None")
-        if len(message) > MAX_MESSAGE:
-            message = f"{message[:MAX_MESSAGE]}… ({len(message) - MAX_MESSAGE} more characters)"
+        if len(message) > MAX_ERROR_MESSAGE:
+            message = f"{message[:MAX_ERROR_MESSAGE]}… ({len(message) - MAX_ERROR_MESSAGE} more characters)"
         message = redact(message)
         super().__init__(message)
         self.message = message

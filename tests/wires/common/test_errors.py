@@ -18,7 +18,7 @@ from dragoman.errors import (
     ServerFault,
 )
 from dragoman.http import Head
-from dragoman.wires.common.errors import MAX_MESSAGE, decode_http_error, encode_openai_error, error_from_json
+from dragoman.wires.common.errors import MAX_PROVIDER_MESSAGE, decode_http_error, encode_openai_error, error_from_json
 from tests.support.values import JSON
 
 
@@ -113,7 +113,7 @@ def test_a_body_that_is_not_json_is_told_as_far_as_it_can_be_read(body: bytes, m
     ],
 )
 def test_a_huge_body_gives_a_short_message(body: bytes) -> None:
-    assert len(str(decode_http_error(Head(status=400), body))) == MAX_MESSAGE
+    assert len(str(decode_http_error(Head(status=400), body))) == MAX_PROVIDER_MESSAGE
 
 
 @pytest.mark.parametrize("depth", [100, sys.getrecursionlimit() - 100, 10**5])

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 1.0
 """Seconds between two rounds of `run`."""
-MAX_NAME = 200
+MAX_LOGGED_NAME = 200
 """Characters of a model's name in logs and metrics: clients may send any name."""
 NOT_FOUND = 404
 UNKNOWN_MODEL = "(unknown)"
@@ -420,12 +420,12 @@ def _unknown_model_of(target: str | None) -> str | None:
 
 def redact_name(name: str, /) -> str:
     """The name of a model, target or end user for logs and metrics: clients send any name, even keys."""
-    return _redact_short(name[: 10 * MAX_NAME])  # the cache must not hold megabytes
+    return _redact_short(name[: 10 * MAX_LOGGED_NAME])  # the cache must not hold megabytes
 
 
 @lru_cache(maxsize=1024)
 def _redact_short(name: str) -> str:
-    return redact(name)[:MAX_NAME]
+    return redact(name)[:MAX_LOGGED_NAME]
 
 
 def add(one: Usage, other: Usage, /) -> Usage:

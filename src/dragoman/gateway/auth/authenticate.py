@@ -10,7 +10,7 @@ from dragoman.gateway.errors import Forbidden
 from dragoman.http import HttpRequest
 
 KEY_HEADERS = "Authorization: Bearer, x-api-key, x-goog-api-key, api-key, the key id of a signature of AWS, or ?key="
-MAX_NAME = 2048
+MAX_MODEL_NAME = 2048
 """Characters of a model's name."""
 
 
@@ -52,8 +52,8 @@ def sent_key(http: HttpRequest, /) -> str | None:
 
 def check_name(name: str, /) -> None:
     """Raise an error if a model's name is too long, or could not be logged or sent."""
-    if len(name) > MAX_NAME:  # before anything else: names are searched for keys, and cached
-        raise ModelNotFound(f"model must have at most {MAX_NAME} characters, got {len(name)}", fail_over=False)
+    if len(name) > MAX_MODEL_NAME:  # before anything else: names are searched for keys, and cached
+        raise ModelNotFound(f"model must have at most {MAX_MODEL_NAME} characters, got {len(name)}", fail_over=False)
     if not name.isprintable():
         raise InvalidRequest(f"model must have only printable characters, got {name[:200]!r}", param="model")
 

@@ -15,9 +15,9 @@ from dragoman.errors import redact
 from dragoman.gateway.store.base import UsageRow
 
 LOGGER = "dragoman.gateway"
-MAX_MESSAGE = 2000
+MAX_LOG_MESSAGE = 2000
 """Characters of one message."""
-MAX_TRACEBACK = MAX_MESSAGE - 200
+MAX_TRACEBACK = MAX_LOG_MESSAGE - 200
 FLUSH_DELAY = 0.01
 """Seconds for which lines are collected before one write."""
 
@@ -53,7 +53,7 @@ _redact_model = lru_cache(maxsize=1024)(redact)
 
 def encode_line(time: float, level: str, message: str, /, **fields: Any) -> str:
     """Encode one line of the log."""
-    line = {"time": _timestamp(time), "level": level, "message": redact(message)[:MAX_MESSAGE], **fields}
+    line = {"time": _timestamp(time), "level": level, "message": redact(message)[:MAX_LOG_MESSAGE], **fields}
     return msgspec.json.encode(line, enc_hook=repr).decode()
 
 
@@ -97,7 +97,7 @@ def _line(row: UsageRow) -> LogLine:
         level,
         "request",
         row.id,
-        _redact_model(row.model)[:MAX_MESSAGE],
+        _redact_model(row.model)[:MAX_LOG_MESSAGE],
         row.stream,
         row.outcome,
         row.attempts,

@@ -47,13 +47,13 @@ class Asgi:
     async def _serve_socket(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()  # websocket.connect
         http = _request_head({**scope, "method": "GET"})
-        hooks = await self._app.open_socket(http)
-        if isinstance(hooks, GatewayResponse):
-            await _refuse_socket(hooks, scope, send)
+        protocol = await self._app.open_socket(http)
+        if isinstance(protocol, GatewayResponse):
+            await _refuse_socket(protocol, scope, send)
             return
         await send({"type": "websocket.accept"})
         socket = _AsgiSocket(receive, send, self._app.runtime.config.gateway.write_timeout)
-        await SocketSession(self._app, http, hooks, socket).run()
+        await SocketSession(self._app, http, protocol, socket).run()
         if not socket.is_closed:
             await send({"type": "websocket.close", "code": 1001})
 

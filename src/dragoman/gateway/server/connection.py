@@ -493,17 +493,17 @@ class HttpConnection(asyncio.Protocol):
     async def _serve_socket(self, exchange: _Exchange, socket: WebSocketConnection) -> None:
         app, http = self._server.app, exchange.http
         try:
-            hooks = await app.open_socket(http)
-            if isinstance(hooks, GatewayResponse):
+            protocol = await app.open_socket(http)
+            if isinstance(protocol, GatewayResponse):
                 exchange.keeps_alive = False
-                self._respond(exchange, hooks, cast("bytes", hooks.body))
+                self._respond(exchange, protocol, cast("bytes", protocol.body))
                 return
             self.send(
                 b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
                 b"sec-websocket-accept: %b\r\n\r\n" % (accept_key(http.headers) or "").encode()
             )
             socket.open()
-            await SocketSession(app, http, hooks, socket).run()
+            await SocketSession(app, http, protocol, socket).run()
             socket.close(GOING_AWAY)
         finally:
             self._task = self._exchange = None

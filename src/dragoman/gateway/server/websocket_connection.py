@@ -57,8 +57,8 @@ class WebSocketConnection:
         self._unparsed = b""
         self._parsed = 0
         """Bytes of `_unparsed` that were parsed."""
-        self._is_parsing = True
-        """Whether the next piece is parsed in the next turn of the event loop, or by `open`."""
+        self._must_wait = True
+        """Whether new bytes must wait: `open`, or the next turn of the event loop, parses the next piece."""
         self._parser = FrameParser(max_size)
         self._messages: deque[bytes] = deque()
         self._message_bytes = 0
@@ -74,7 +74,7 @@ class WebSocketConnection:
         if self._is_closed:
             return
         self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
-        if self._is_parsing:
+        if self._must_wait:
             self._flow.pause()
         else:
             self._parse()
@@ -85,7 +85,7 @@ class WebSocketConnection:
 
     def _parse(self) -> None:
         """Parse a piece, and go on in the next turn of the event loop if there are more."""
-        self._is_parsing = False
+        self._must_wait = False
         piece = self._unparsed[self._parsed : self._parsed + PIECE]
         self._parsed += len(piece)
         self._parse_piece(piece)
@@ -97,7 +97,7 @@ class WebSocketConnection:
             self._flow.pause()
         elif self._parsed < len(self._unparsed):
             self._flow.pause()
-            self._is_parsing = True
+            self._must_wait = True
             asyncio.get_running_loop().call_soon(self._parse)
         else:
             self._unparsed, self._parsed = b"", 0
@@ -146,7 +146,7 @@ class WebSocketConnection:
         message = self._messages.popleft()
         self._message_bytes -= len(message)
         self._count()
-        if len(self._messages) == MAX_WAITING and not self._is_parsing:
+        if len(self._messages) == MAX_WAITING and not self._must_wait:
             self._parse()
         return message
 

@@ -53,11 +53,11 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (Blocked, {}, "image_safety image_prohibited_content image_recitation image_other"),
         (ModelNotFound, {}, "model_not_found not_found_error deploymentnotfound invalid_model"),
         (ModelNotFound, {}, "resource_not_found_error"),
-        (BadRequest, _MODEL_MISTAKE, " ".join(MODEL_MISTAKES)),
         (RequestTooLarge, {}, "request_too_large"),
     )
     for code in codes.split()
 }
+_BY_CODE.update((code, (BadRequest, _MODEL_MISTAKE)) for code in MODEL_MISTAKES)
 
 _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
     **dict.fromkeys((301, 302, 303, 307, 308), (ServerFault, {"retry": False, "count_failure": False})),

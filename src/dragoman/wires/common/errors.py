@@ -29,7 +29,7 @@ from dragoman.wires.common.content_filters import describe_filter_error
 
 E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
-MAX_MESSAGE = 2000
+MAX_PROVIDER_MESSAGE = 2000
 """Characters of a message that are kept: some servers repeat the whole prompt in it."""
 MAX_QUOTED = 500
 """Characters of a provider's message that another message quotes."""
@@ -46,7 +46,7 @@ def decode_http_error(head: Head, body: bytes, /) -> ProviderError:
     try:
         data = _ANY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        data = body[:MAX_MESSAGE].decode("utf-8", "replace").strip()
+        data = body[:MAX_PROVIDER_MESSAGE].decode("utf-8", "replace").strip()
     error = error_from_json(data, head)
     word = (head.header("x-should-retry") or "").lower()
     # OpenAI and Anthropic say it, and their SDKs obey (2026-11). A rate limit without a retry would be one of credit.
@@ -63,7 +63,9 @@ def error_from_json(data: object, head: Head | None = None, /, *, usage: Usage |
     ('Overloaded', 'busy')
     """
     facts = _flat(data)
-    message = _redirect(head) or _message(facts)[:MAX_MESSAGE] or (f"HTTP {head.status}" if head else "no message")
+    message = (
+        _redirect(head) or _message(facts)[:MAX_PROVIDER_MESSAGE] or (f"HTTP {head.status}" if head else "no message")
+    )
     codes = tuple(facts.get(key) for key in ("reason", "error_code", "code", "inner_code", "status", "type"))
     status = _int(facts.get("status_code") or facts.get("raw_status_code"))
     return classify(

@@ -12,7 +12,7 @@ from dragoman.http import HttpRequest
 MAX_FIELDS = 32
 MAX_FIELD_HEAD = 16 * 1024
 """Bytes of the headers of one field."""
-MAX_NAME = 255
+MAX_FILE_NAME = 255
 _BOUNDARY = re.compile(r';\s*boundary=(?:"([^"]{1,200})"|([^\s;]{1,200}))', re.IGNORECASE)
 _PARAMETER = re.compile(r';\s*([\w*-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;]*))')
 
@@ -141,4 +141,4 @@ def base_name(name: str | None, /) -> str | None:
     ('a.pdf', 'passwd', None)
     """
     last = re.split(r"[/\\]", name or "")[-1]
-    return "".join(char for char in last if char.isprintable())[-MAX_NAME:] or None
+    return "".join(char for char in last if char.isprintable())[-MAX_FILE_NAME:] or None

@@ -48,7 +48,7 @@ from dragoman.wires.openai_responses.found_tools import (
 )
 from dragoman.wires.openai_responses.schema import COVERED, CUSTOM, NAME, is_own_item_id
 
-MAX_NAME = 64
+MAX_TOOL_NAME = 64
 """Characters of a function's name at most providers."""
 _NOT_ALLOWED = r"[^A-Za-z0-9_-]"
 
@@ -173,12 +173,12 @@ def function_name(namespace: str | None, name: str) -> str:
     """The name of a tool on other wires; the name of its namespace comes first."""
     joined = f"{namespace}__{name}" if namespace else name
     valid = re.sub(_NOT_ALLOWED, "_", joined)
-    if not namespace or (valid == joined and len(joined) <= MAX_NAME):
+    if not namespace or (valid == joined and len(joined) <= MAX_TOOL_NAME):
         return joined
     import hashlib
 
     digest = hashlib.sha256(joined.encode()).hexdigest()[:8]
-    return f"{valid[: MAX_NAME - 9]}_{digest}"
+    return f"{valid[: MAX_TOOL_NAME - 9]}_{digest}"
 
 
 # Definitions ----------------------------------------------------------------------------------------------------------
