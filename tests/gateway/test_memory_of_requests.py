@@ -1,5 +1,5 @@
-"""What a client sent is gone when its request is over, also if it failed: nothing waits for the garbage collector, and
-no cache holds it."""
+"""What a client sent is gone when its request is over, also if it failed: nothing waits for the garbage collector. Its
+messages are larger than what the cache of decoded messages stores; `tests/wires/common/test_item_cache.py` has that."""
 
 import asyncio
 import gc

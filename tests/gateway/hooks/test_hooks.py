@@ -251,7 +251,7 @@ def test_decoded_messages_are_shared_if_all_hooks_are_our_own(hooks: str) -> Non
     assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
     cache = app.runtime.item_cache
     assert cache is not None
-    assert cache.bytes > 12_000
+    assert cache.memory > 12_000
 
 
 def test_a_short_request_is_not_looked_up() -> None:
@@ -260,4 +260,4 @@ def test_a_short_request_is_not_looked_up() -> None:
     assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
     cache = app.runtime.item_cache
     assert cache is not None
-    assert cache.bytes == 0
+    assert cache.memory == 0

@@ -1,6 +1,8 @@
 """Messages and tools are decoded once, and what is decoded from the cache is what is decoded without it."""
 
+import gc
 import json
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -89,8 +91,62 @@ def test_a_large_item_is_not_stored(decode: Counting) -> None:
     assert len(decode.places) == 2
 
 
+def many(item: str, count: int) -> str:
+    return f"[{','.join([item] * count)}]"
+
+
+DENSE = {
+    "objects with lists": many('{"a":[]}', 4000),
+    "empty lists": many("[]", 10_000),
+    "small numbers": many("-9", 20_000),
+    "floats": many("1.5", 20_000),
+    "short strings": many('"ab"', 10_000),
+    "strings that are not ASCII": many('"\N{GRINNING FACE}b"', 7000),
+    "nested lists": many("[" * 100 + "]" * 100, 80),
+    "nested objects": many('{"a":' * 100 + "1" + "}" * 100, 40),
+    "different keys": many("{%s}", 600) % tuple(",".join(f'"{n}{c}":{n}' for c in "abcdef") for n in range(600)),
+    "a text": '"%s"' % ("x" * 100_000),
+    "a wide text": '"\N{GRINNING FACE}%s"' % ("x" * 60_000),
+    "a wide text with an escape": '"\\ud83d\\ude00%s"' % ("x" * 60_000),
+}
+
+
+@pytest.mark.parametrize("shape", DENSE)
+def test_the_memory_is_bounded_for_dense_items(shape: str) -> None:
+    most = 4_000_000
+    cache = ItemCache(max_memory=most)
+    decode = wires.get("anthropic").server.decode_request
+
+    def send(number: int) -> None:
+        call = f'{{"type":"tool_use","id":"{number}","name":"a","input":{{"a":{DENSE[shape]}}}}}'
+        message = f'{{"role":"assistant","content":[{call}]}}'
+        body = f'{{"model":"m","max_tokens":9,"messages":[{message}]}}'.encode()
+        request = decode_with_cache(decode, cache, post(body))[1]
+        msgspec.json.encode(request.messages)  # a text that is not ASCII has its UTF-8 beside it from now on
+
+    send(0)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(1, 31):
+            send(number)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert most // 5 < taken < most * 1.1  # at least one generation is in use, so the items are stored
+
+
+def test_a_value_that_takes_much_memory_is_not_stored(decode: Counting) -> None:
+    cache = ItemCache()
+    body = f'{{"items": [{{"a": {many("[[]]", 15_000)}}}]}}'.encode()
+    assert len(body) < item_cache.MAX_ITEM
+    assert decoded(cache, decode, body) == decoded(cache, decode, body)
+    assert (len(decode.places), cache.memory) == (2, 0)
+
+
 def test_the_items_that_were_not_used_for_a_while_are_dropped(decode: Counting) -> None:
-    cache = ItemCache(max_bytes=20_000)
+    cache = ItemCache(max_memory=40_000)
     used = b'{"items": [{"used": 1}]}'
     for number in range(100):
         decoded(cache, decode, used)
@@ -172,7 +228,7 @@ def test_the_messages_of_an_earlier_turn_are_the_same_values() -> None:
     first = chat(cache, CHAT)
     second = chat(cache, [*CHAT, {"role": "user", "content": "And now?"}])
     assert all(map(lambda one, other: one is other, first.messages[:2], second.messages[:2]))
-    assert first.messages[2].parts[0] is second.messages[2].parts[0]
+    assert first.messages[2].tool_results[0].content is second.messages[2].tool_results[0].content
 
 
 def test_a_result_has_the_name_of_its_call_in_each_conversation() -> None:

@@ -191,23 +191,21 @@ def decode_system(body: AnthropicRequest) -> list[Text]:
 
 
 def decode_message(data: JsonObject, where: str) -> DecodedMessage:
-    """A message by itself: the names of results are in the messages of the calls."""
+    """Decode a message. Its results have no names yet: those are in the messages of the calls."""
     message, rest = read_fields(AnthropicMessage, data, where)
     blocks = [message.content] if isinstance(message.content, str) else message.content or []
     extra = make_extra(NAME, rest)
-    where = f"{where}.content"
     match message.role:
         case "user":
-            return _decode_user(blocks, where, extra)
+            return _decode_user(blocks, f"{where}.content", extra)
         case "assistant":
-            parts = tuple([decode_block(block, f"{where}[{j}]") for j, block in enumerate(blocks)])
+            parts = tuple([decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)])
             return DecodedMessage(new_message("assistant", parts, extra))
         case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
             return DecodedMessage(new_message("user", (Opaque(wire=NAME, data=data),)))
         case "system":
-            return DecodedMessage(new_message("system", tuple(_system_texts(blocks, where)), extra))
+            return DecodedMessage(new_message("system", tuple(_system_texts(blocks, f"{where}.content")), extra))
         case _:
-            where = where.removesuffix(".content")
             raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
 
 
@@ -234,7 +232,7 @@ def _decode_user(blocks: list[Any], where: str, extra: dict[str, Any]) -> Decode
     for i, block in enumerate(blocks):
         if is_object(block) and block.get("type") == "tool_result":
             result = decode_result(block, f"{where}[{i}]")
-            results.append(UnlinkedResult(result, result))
+            results.append(UnlinkedResult(result))
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
     if results and parts:

@@ -147,14 +147,14 @@ def _is_separator(part: Part, after: Part | None) -> bool:
 
 
 class ConverseTurn(DecodedMessage):
-    """A message by itself."""
+    """A message before its results have names."""
 
     without_point: DecodedMessage | None = None
     """The message without the cache point at its end, if it has one."""
 
 
 def decode_message(data: JsonObject, where: str) -> ConverseTurn:
-    """A message by itself: the names of results are in the messages of the calls."""
+    """Decode a message. Its results have no names yet: those are in the messages of the calls."""
     message, rest = read_fields(ConverseMessage, data, where)
     role = _SENT_ROLES.get(message.role)
     if role is None:
@@ -180,7 +180,7 @@ def _decode_blocks(
     for i, block in enumerate(blocks):
         if role == "user" and block.keys() == {"toolResult"}:
             result = decode_result(block, f"{where}[{i}]")
-            results.append(UnlinkedResult(result, result))
+            results.append(UnlinkedResult(result))
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
     role = "tool" if results and not parts else role

@@ -7,10 +7,13 @@ values by the bytes of their JSON, so that an old message costs a look-up. A req
 
 A value depends on nothing but the bytes of its item, and a look-up compares all of them, so it does not matter who sent
 the item first. What fails to decode is not stored. All requests share the values, so nobody may change the dicts in
-them. The bytes are bounded, and what was not used for a while goes first.
+them. The memory is bounded, and what was not used for a while goes first. The size of the JSON says little about it:
+the value of `[[],[],...]` takes 20 times as much. So the value itself is measured, once, if it is new.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from gc import get_referents
+from sys import getsizeof
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -28,10 +31,14 @@ MIN_CACHED_BODY = 4 * 1024
 """Bytes of a body whose items are worth a look-up."""
 MAX_ITEM = 128 * 1024
 """Bytes of an item that is stored. A larger one is often an image, and takes little more time than its JSON."""
-MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of all items that are stored; their values take about twice as much."""
-_ITEM_COST = 512
-"""Bytes that an item costs besides its JSON."""
+MAX_VALUE = 1024 * 1024
+"""Bytes of memory of a value that is stored; MAX_ITEM bytes of text take less. Measuring a value ends there, too."""
+MAX_MEMORY = 40 * 1024 * 1024
+"""Bytes of memory of all that is stored. Rounded up as Python's allocator does, they are up to a quarter more."""
+_ITEM_COST = 192
+"""Bytes that an item costs besides its JSON and its value."""
+_KEY_COST = 64
+"""Bytes of a key of a dict, which `measure` does not see."""
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _ITEM = msgspec.json.Decoder(dict[str, Any])
@@ -41,13 +48,13 @@ _VALUE = msgspec.json.Decoder()
 class ItemCache:
     """Decoded items by their JSON. There are two generations: if the recent one is full, it replaces the older one.
 
-    Threads may share it. If two of them add an item at the same time, the count of bytes is a little wrong.
+    Threads may share it. If two of them add an item at the same time, `memory` is a little wrong.
     """
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._room = max_bytes // 2
-        self.bytes = 0
-        """Of the recent items, about."""
+    def __init__(self, max_memory: int = MAX_MEMORY) -> None:
+        self._room = max_memory // 2
+        self.memory = 0
+        """Bytes of the recent items, about."""
         self._recent: _Table = {}
         self._older: _Table = {}
 
@@ -70,13 +77,30 @@ class ItemCache:
         return values
 
     def _add(self, decode: _Decode[T], data: bytes, value: T) -> dict[bytes, T]:
-        """Add a value to the recent ones; those of the same function."""
-        if self.bytes > self._room:
-            self._older, self._recent, self.bytes = self._recent, {}, 0
-        values: dict[bytes, T] = self._recent.setdefault(decode, {})
-        values[data] = value
-        self.bytes += len(data) + _ITEM_COST
-        return values
+        """Add a value to the recent ones, if it is not too large; those of the same function."""
+        size = measure(value)
+        if size <= MAX_VALUE:
+            # The JSON counts twice: Python stores a text that is not ASCII as UTF-8, too, when it is sent.
+            size += 2 * len(data) + _KEY_COST * data.count(b":") + _ITEM_COST
+            if self.memory + size > self._room:
+                self._older, self._recent, self.memory = self._recent, {}, 0
+            self._recent.setdefault(decode, {})[data] = value
+            self.memory += size
+        return self._recent.get(decode, {})
+
+
+def measure(value: object, /) -> int:
+    """The bytes of a value and of all that is in it but the keys of dicts; the count ends above `MAX_VALUE`.
+
+    >>> measure([]) < measure([""]) < measure(["", ""])
+    True
+    """
+    size = 0
+    level: list[Any] = [value]
+    while level and size <= MAX_VALUE:
+        size += sum(map(getsizeof, level))
+        level = [each for each in get_referents(*level) if not isinstance(each, type)]
+    return size
 
 
 class RawItems(list[Any]):

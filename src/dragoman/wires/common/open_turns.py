@@ -29,22 +29,19 @@ def add_user_turn(turns: list[OpenTurn], results: list[Part], parts: list[Part],
         turns.append(OpenTurn(role="user", parts=parts, extra=extra))
 
 
-class UnlinkedResult(msgspec.Struct):
+class UnlinkedResult(msgspec.Struct, frozen=True):
     """A result as its own message has it; the message of the call may say more."""
 
     result: ToolResult
-    linked: ToolResult
 
     def link(self, id: str, name: str) -> ToolResult:
-        """The result with the id and the name of its call: if they are as the last time, the same value as then."""
-        linked = self.linked
-        if linked.id != id or linked.name != name:
-            linked = self.linked = unchecked(self.result, id=id, name=name)
-        return linked
+        """The result with the id and the name of its call."""
+        result = self.result
+        return result if result.id == id and result.name == name else unchecked(result, id=id, name=name)
 
 
 class DecodedMessage(msgspec.Struct):
-    """A message of a dialect whose results are blocks of user messages, by itself."""
+    """A message before its results have names, of a dialect whose results are blocks of user messages."""
 
     message: Message
     """The message without its results; its role is "tool" if it has nothing else."""

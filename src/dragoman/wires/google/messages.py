@@ -152,35 +152,35 @@ def decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObject
 
 
 class _DecodedContent(msgspec.Struct):
-    """A content by itself."""
+    """A content before its calls and results are matched with those of other contents."""
 
     role: Role
-    linked: tuple[ToolCall | UnlinkedResult, ...]
+    unlinked: tuple[ToolCall | UnlinkedResult, ...]
     """The calls and results, in their order."""
     message: Message | None
     """The content without its results, if there is anything else."""
 
 
 def decode_content(data: JsonObject, where: str) -> _DecodedContent:
-    """A content by itself: calls may have no id, and which call a result belongs to is not known yet."""
+    """Decode a content. Calls may have no id yet, and results may belong to calls of other contents."""
     turn, rest = read_fields(GeminiTurn, camel(data), where)
     role = _ROLES.get(turn.role)
     if role is None:
         raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {turn.role!r}")
-    linked: list[ToolCall | UnlinkedResult] = []
+    unlinked: list[ToolCall | UnlinkedResult] = []
     others: list[Part] = []
     parts = _decode_parts(turn, where)
     for part in parts:
         if isinstance(part, ToolResult):
-            linked.append(UnlinkedResult(part, part))
+            unlinked.append(UnlinkedResult(part))
             continue
         others.append(part)
         if isinstance(part, ToolCall):
             role = "assistant"
-            linked.append(part)
+            unlinked.append(part)
     has_message = bool(others) or not parts
     message = new_message(role, tuple(others), make_extra(NAME, rest)) if has_message else None
-    return _DecodedContent(role, tuple(linked), message)
+    return _DecodedContent(role, tuple(unlinked), message)
 
 
 def link_contents(contents: list[_DecodedContent]) -> tuple[Message, ...]:
@@ -191,7 +191,7 @@ def link_contents(contents: list[_DecodedContent]) -> tuple[Message, ...]:
     for content in contents:
         message = content.message
         added: list[ToolCall] = []
-        for part in content.linked:
+        for part in content.unlinked:
             if isinstance(part, ToolCall):
                 added.append(calls.add(part))
             else:

@@ -81,7 +81,7 @@ def split_schema(system: list[Text]) -> tuple[list[Text], JsonObject | None]:
 
 
 class _DecodedMessage(msgspec.Struct):
-    """A message by itself."""
+    """A message before its calls have ids, and its result is matched with a call."""
 
     message: Message
     """Its calls may have no id."""
@@ -92,7 +92,7 @@ class _DecodedMessage(msgspec.Struct):
 
 
 def decode_message(data: JsonObject, where: str) -> _DecodedMessage:
-    """A message by itself: which call a result belongs to is not known yet."""
+    """Decode a message. Which call a result belongs to is not known yet."""
     message, rest = read_fields(OllamaRequestMessage, data, where)
     role = _ROLES.get(message.role.lower())
     if role is None:
@@ -108,7 +108,7 @@ def decode_message(data: JsonObject, where: str) -> _DecodedMessage:
             is_error=is_error,
             extra=extra,
         )
-        return _DecodedMessage(_RESULTS, result=UnlinkedResult(result, result))
+        return _DecodedMessage(_RESULTS, result=UnlinkedResult(result))
     parts: list[Part] = []
     if message.thinking:
         parts.append(Thinking(text=message.thinking, extra={NAME: {}}))

@@ -314,7 +314,7 @@ def decode_any(http: HttpRequest) -> tuple[str, Request]:
 
 
 class _DecodedMessage(msgspec.Struct):
-    """A message by itself."""
+    """A message before its calls have ids, and its result is matched with a call."""
 
     message: Message
     rest: JsonObject = {}
@@ -322,7 +322,7 @@ class _DecodedMessage(msgspec.Struct):
 
 
 def _decode_message(data: JsonObject, where: str) -> _DecodedMessage:
-    """A message by itself: the id and the name of a result are those that it says."""
+    """Decode a message. The id and the name of a result are those that it says itself."""
     expected = ChatAssistantMessage if data.get("role") == "assistant" else ChatInputMessage
     message, nullable = read_fields(expected, data, where)
     rest = without_none(nullable) if nullable else nullable
@@ -331,7 +331,7 @@ def _decode_message(data: JsonObject, where: str) -> _DecodedMessage:
         raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
     if role == "tool":
         result = _decode_result(message, rest, where)
-        return _DecodedMessage(_TOOL_TURN, result=UnlinkedResult(result, result))
+        return _DecodedMessage(_TOOL_TURN, result=UnlinkedResult(result))
     if isinstance(message, ChatAssistantMessage):
         parts = _decode_assistant(message, where)
         if rest:

@@ -59,7 +59,7 @@ _NOT_AS_WRITTEN = "is not as this gateway wrote it; compact the conversation aga
 
 
 class _DecodedMessage(msgspec.Struct):
-    """A message item by itself."""
+    """A message item before it joins a turn."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -70,7 +70,7 @@ class _DecodedMessage(msgspec.Struct):
 
 
 class _DecodedItem(msgspec.Struct):
-    """An item by itself."""
+    """An item before it joins a turn."""
 
     kind: str
     data: JsonObject
@@ -79,7 +79,7 @@ class _DecodedItem(msgspec.Struct):
 
 
 def decode_item(data: JsonObject, where: str) -> _DecodedItem:
-    """An item by itself: the name of a result is in the item of its call."""
+    """Decode an item. A result has no name yet: that is in the item of its call."""
     kind = item_kind(data)
     value: _DecodedMessage | ToolCall | Thinking | UnlinkedResult | None = None
     if kind == "message":
@@ -88,7 +88,7 @@ def decode_item(data: JsonObject, where: str) -> _DecodedItem:
         value = None
     elif kind in RESULT_TYPES and (data.get("call_id") is not None or not data.get("name")):
         result = decode_result(data, where, {})
-        value = UnlinkedResult(result, result)
+        value = UnlinkedResult(result)
     elif kind in _CALLS:
         value = decode_call(data, where)
     elif kind == "reasoning":
