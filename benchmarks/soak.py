@@ -365,7 +365,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--provider"]:
         provide()
     elif sys.argv[1:2] == ["--noise"]:
-        PLAIN = sys.argv[5]
+        PLAIN = sys.argv[5]  # pyright: ignore[reportConstantRedefinition] # the key of the gateway that runs
         asyncio.run(make_noise(int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]))
     else:
         numbers = [int(each) for each in sys.argv[1:]]

@@ -255,8 +255,8 @@ def test_the_text_of_an_answer_with_a_mistake_of_gemini_is_no_answer(reason: str
 
 
 def test_a_mistake_of_the_model_beside_a_complete_call_is_an_answer() -> None:
-    call_ = {"functionCall": {"name": "tide", "args": {}}}
-    candidate = {"content": {"parts": [call_]}, "finishReason": "TOO_MANY_TOOL_CALLS"}
+    call_: dict[str, Any] = {"functionCall": {"name": "tide", "args": {}}}
+    candidate: dict[str, Any] = {"content": {"parts": [call_]}, "finishReason": "TOO_MANY_TOOL_CALLS"}
     body = json.dumps({"candidates": [candidate]}).encode()
     assert ask(World(Status(200, body)), GEMINI).finish.reason == "tool_calls"
 

@@ -162,8 +162,9 @@ def test_a_reasoning_item_without_its_state_gets_it_from_the_store(reasoning: Js
     call = Message(role="assistant", parts=(ToolCall(id="x", name="tide", arguments={}),))
     simulator = GptSimulator(call, "4.2 m")
     app = app_before(simulator)
-    tool = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}}
-    body = {"model": simulator.spec, "input": HISTORY[:1], "tools": [tool], "store": is_known, "reasoning": reasoning}
+    tool: JsonObject = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}}
+    body: JsonObject = {"model": simulator.spec, "input": HISTORY[:1], "tools": [tool]}
+    body |= {"store": is_known, "reasoning": reasoning}
     output = json.loads(send(app, "/v1/responses", body).body)["output"]
     for item in output:
         item.pop("encrypted_content", None)

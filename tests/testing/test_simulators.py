@@ -85,18 +85,17 @@ def claude_with_hidden_thinking() -> tuple[ClaudeSimulator, JsonObject]:
     return simulator, msgspec.json.decode(simulator.bodies[-1])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda blocks: None, None),
-        (lambda blocks: blocks[0].update(data="ZHJhZ29tYW4="), "Invalid `data` in `redacted_thinking` block"),
-        (lambda blocks: blocks.insert(1, blocks.pop(2)), "cannot be modified"),
-        (lambda blocks: blocks.pop(0), "cannot be modified"),
-    ],
-    ids=["unchanged", "changed", "moved", "left out"],
-)
+CHANGES: list[tuple[Callable[[list[JsonObject]], object], str | None]] = [
+    (lambda blocks: None, None),
+    (lambda blocks: blocks[0].update(data="ZHJhZ29tYW4="), "Invalid `data` in `redacted_thinking` block"),
+    (lambda blocks: blocks.insert(1, blocks.pop(2)), "cannot be modified"),
+    (lambda blocks: blocks.pop(0), "cannot be modified"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES, ids=["unchanged", "changed", "moved", "left out"])
 def test_claude_checks_hidden_thinking_and_thoughts_between_calls(
-    change: Callable[[list[JsonObject]], None], message: str | None
+    change: Callable[[list[JsonObject]], object], message: str | None
 ) -> None:
     simulator, body = claude_with_hidden_thinking()
     blocks = body["messages"][1]["content"]

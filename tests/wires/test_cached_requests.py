@@ -43,8 +43,11 @@ CONVERSATION = Request(
     ),
     tools=(Tool(name="tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}),),
 )
-CACHED: dict[str, tuple[str, ...]] = {dialect: ("messages", "tools") for dialect in CLIENTS if dialect != "native"}
-CACHED |= {"bedrock": ("messages",), "google_interactions": ("tools",)}
+CACHED: dict[str, tuple[str, ...]] = {
+    **{dialect: ("messages", "tools") for dialect in CLIENTS if dialect != "native"},
+    "bedrock": ("messages",),
+    "google_interactions": ("tools",),
+}
 
 
 @pytest.mark.parametrize("dialect", CACHED)

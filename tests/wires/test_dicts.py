@@ -378,28 +378,25 @@ def test_an_object_that_is_not_json_is_refused() -> None:
 # What users write by mistake ------------------------------------------------------------------------------------------
 
 CHAT_CALL = {"id": "c", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
-TOOL_USE = {"type": "tool_use", "id": "c", "name": "tide", "input": {}}
+TOOL_USE: dict[str, Any] = {"type": "tool_use", "id": "c", "name": "tide", "input": {}}
 CALL_ITEM = {"type": "function_call", "call_id": "c", "name": "tide", "arguments": "{}"}
+RESULTS: dict[str, Callable[[object], list[dict[str, Any]]]] = {
+    "openai_chat": lambda value: [
+        {"role": "assistant", "tool_calls": [CHAT_CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": value},
+    ],
+    "anthropic": lambda value: [
+        {"role": "assistant", "content": [TOOL_USE]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": value}]},
+    ],
+    "openai_responses": lambda value: [CALL_ITEM, {"type": "function_call_output", "call_id": "c", "output": value}],
+}
 
 
 @pytest.mark.parametrize("value", [{"metres": 4.2}, [1, 2], [{"metres": 4.2}], 4.2, True, {}])
-@pytest.mark.parametrize(
-    "messages",
-    [
-        lambda value: [
-            {"role": "assistant", "tool_calls": [CHAT_CALL]},
-            {"role": "tool", "tool_call_id": "c", "content": value},
-        ],
-        lambda value: [
-            {"role": "assistant", "content": [TOOL_USE]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": value}]},
-        ],
-        lambda value: [CALL_ITEM, {"type": "function_call_output", "call_id": "c", "output": value}],
-    ],
-    ids=["openai_chat", "anthropic", "openai_responses"],
-)
-def test_the_result_of_a_tool_is_any_json_value(messages: Callable[[object], Any], value: object) -> None:
-    result = messages_from(messages(value))[1].parts[0]
+@pytest.mark.parametrize("form", RESULTS)
+def test_the_result_of_a_tool_is_any_json_value(form: str, value: object) -> None:
+    result = messages_from(RESULTS[form](value))[1].parts[0]
     assert isinstance(result, ToolResult)
     assert json.loads(result.text) == value
 

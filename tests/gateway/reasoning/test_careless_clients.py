@@ -18,7 +18,8 @@ from dragoman.testing import (
     Simulator,
     assert_prefix_stable,
 )
-from dragoman.types import Message, Part, Request, Text, Thinking, ToolCall
+from dragoman.types import Message, Part, Request, Text, Thinking, ToolCall, is_object
+from dragoman.types.base import is_list
 from tests.gateway.test_codex import app_before
 from tests.support.gateway.agent_clients import CLIENTS
 from tests.support.gateway.dialects import look
@@ -40,10 +41,13 @@ NEW = "new-"
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:
     """All objects in a JSON value."""
-    if isinstance(value, dict):
+    if is_object(value):
         yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from objects(inner)
+        for inner in value.values():
+            yield from objects(inner)
+    elif is_list(value):
+        for item in value:
+            yield from objects(item)
 
 
 def trim_thinking(history: list[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import (
     Finish,
+    JsonObject,
     Message,
     Request,
     Response,
@@ -127,8 +128,8 @@ def test_references_are_found_and_replaced() -> None:
 
 
 def test_reasoning_items_without_state_are_found_and_replaced() -> None:
-    short = {"type": "reasoning", "id": "rs_1", "summary": []}
-    whole = [
+    short: JsonObject = {"type": "reasoning", "id": "rs_1", "summary": []}
+    whole: list[JsonObject] = [
         {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAAA"},
         {"type": "reasoning", "id": "rs_3", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
         {"type": "reasoning", "summary": []},
@@ -138,7 +139,7 @@ def test_reasoning_items_without_state_are_found_and_replaced() -> None:
     _, request = WIRE.server.decode_request(HttpRequest(method="POST", path="/", body=body))
     query, _ = HOOKS.split(request, body)
     assert (query.references, query.incomplete) == ((), ("rs_1",))
-    item = {**short, "encrypted_content": "gBBBB"}
+    item: JsonObject = {**short, "encrypted_content": "gBBBB"}
     assert json.loads(HOOKS.insert_items(body, {"rs_1": item}, [], needs_state=True)[0])["input"] == [item, *whole]
 
 
@@ -148,7 +149,7 @@ def test_reasoning_without_state_that_nobody_has_is_left_out(*, needs_state: boo
     bare_call = {key: value for key, value in call.items() if key != "id"}
     result = {"type": "function_call_output", "id": "fco_1", "call_id": "call_1", "output": "4.2 m"}
     summary = {"type": "reasoning", "id": "rs_2", "summary": [{"type": "summary_text", "text": "Hm."}]}
-    body = {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}, call, result, summary, call]}
+    body: JsonObject = {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}, call, result, summary, call]}
     sent, is_lossy = HOOKS.insert_items(json.dumps(body).encode(), {}, [], needs_state=needs_state)
     assert is_lossy
     assert json.loads(sent)["input"] == [bare_call, result, *([bare_call] if needs_state else [summary, call])]
