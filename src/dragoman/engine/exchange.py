@@ -174,7 +174,7 @@ def decode_answer(
 def mistake_in(finish: Finish, usage: Usage, /) -> DragomanError | None:
     """The error for an answer that the provider ends because of a mistake of the model; None for other answers.
 
-    Its text may be the rest of a broken tool call, so it is no answer. A call that is complete makes it one.
+    Its text may be the rest of a broken tool call, so it does not count as an answer, unless it has a complete call.
 
     >>> mistake_in(Finish(reason="other", raw="MALFORMED_FUNCTION_CALL"), Usage())
     MalformedToolCall('the model made a mistake (finish: MALFORMED_FUNCTION_CALL)')
