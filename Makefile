@@ -1,9 +1,9 @@
 # Every target does its own set-up in $(VENV); a second run skips it.
 #
-#   make test                                     all checks: lint, types, tests, coverage
+#   make test                                     all checks: lint, types, tests (COVER=1: also coverage)
 #   make check                                    the inner loop: lint, one type checker, the pure layers
 #   make test PYTHON=python3.13 VENV=.venv313     the same with another interpreter
-#   make test PYTEST="-k truncation"              some tests (without coverage)
+#   make test PYTEST="-k truncation"              some tests
 
 VENV     ?= .venv
 SECONDS  ?= 60
@@ -98,7 +98,7 @@ pyright-tests: $(VENV)/.dev
 	$(NICE) $(BIN)/pyright --pythonpath $(BIN)/python tests benchmarks
 
 pure: $(VENV)/.dev
-	$(NICE) $(UNIT) --cov --cov-report=term -m 'not hypothesis' $(PURE) $(VALUES) $(WIRES) $(addprefix --ignore=,$(LAWS))
+	$(NICE) $(UNIT) $(if $(COVER),--cov --cov-report=term) -m 'not hypothesis' $(PURE) $(VALUES) $(WIRES) $(addprefix --ignore=,$(LAWS))
 
 laws: $(VENV)/.dev
 	$(NICE) $(UNIT) $(LAWS)
