@@ -24,11 +24,12 @@ import reference  # noqa: E402 - it needs the path
 SITE = ROOT / "docs" / "site"
 ROOT_PAGES = ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")
 REFERENCE = {
-    "src/dragoman/agents/agent.py": "api.md#agentoptions",
+    "src/dragoman/agents/agent.py": "api/agents.md#agentoptions",
     "src/dragoman/demo/provider.py": "providers/demo.md",
-    "src/dragoman/engine/call_options.py": "api.md#calloptions",
+    "src/dragoman/__init__.py": "api/index.md",
+    "src/dragoman/engine/call_options.py": "api/calls.md#calloptions",
     "src/dragoman/errors.py": "errors.md",
-    "src/dragoman/testing/__init__.py": "api.md#testing",
+    "src/dragoman/testing/__init__.py": "api/testing.md",
 }
 """Links to these files lead to the page of the reference that is made from them."""
 

@@ -8,34 +8,37 @@ import argparse
 import ast
 import inspect
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
-from texts import CURES, DEMO_MODELS
+from markdown import cell_code, code, field_texts, table
+from settings import settings_page
+from texts import CURES, DEMO_MODELS, MODELS
+from types_text import python_type
 
 import dragoman
 import dragoman.testing
 from dragoman.agents.agent import AgentOptions
 from dragoman.cli.parser import COMMANDS, parser_of
 from dragoman.demo.provider import BEHAVIOURS
-from dragoman.engine.call_context import Timeouts
 from dragoman.engine.call_options import CallOptions
-from dragoman.engine.failover import ChainOptions
-from dragoman.gateway.app import App, Endpoint
-from dragoman.gateway.auth.api_keys import Key
-from dragoman.gateway.config import GatewaySettings, decode_config
+from dragoman.gateway.app import App, RouteHandler
+from dragoman.gateway.config import decode_config
 from dragoman.gateway.management.api import OPERATIONS
 from dragoman.gateway.management.operations import PREFIX
 from dragoman.gateway.observability.metrics import Metrics
 from dragoman.gateway.runtime import Runtime
-from dragoman.targets.health_policy import HealthPolicy
+from dragoman.targets.model_families import families
 from dragoman.targets.provider import Provider
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.wires.common.server_endpoints import Route
+from examples import missing_imports
 from tests.support import features
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
@@ -54,9 +57,9 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
 def pages() -> dict[str, str]:
     """The Markdown of each page by its name, without `.md`."""
     return {
-        "api": _api(),
+        **_api(),
         "errors": _errors(),
-        "settings": _settings(),
+        "settings": settings_page(),
         "commands": _commands(),
         "metrics": _metrics(),
         "http-api": _http_api(),
@@ -68,28 +71,50 @@ def pages() -> dict[str, str]:
 # Names ----------------------------------------------------------------------------------------------------------------
 
 
-def _api() -> str:
+def _api() -> dict[str, str]:
+    """A page for each subject, and one that lists them with their names."""
     chapters: dict[str, list[str]] = {subject: [] for subject in SUBJECTS}
     for name in sorted(dragoman.__all__, key=str.lower):
         value = getattr(dragoman, name)
         if not (isinstance(value, type) and issubclass(value, dragoman.DragomanError)):
             chapters[_subject(getattr(value, "__module__", type(value).__name__))].append(name)
-    lines = [
-        "# API",
-        "",
-        "Every public name of `dragoman`, made from its docstrings. [Errors](errors.md) have their own page.",
-        "",
-    ]
+    made = {}
     for subject, names in chapters.items():
-        lines += [f"## {subject}", ""]
+        lines = [f"# {subject}", ""]
         if subject in OPTIONS:
             lines += _options(OPTIONS[subject])
         for name in names:
             lines += _described(name, getattr(dragoman, name))
-    lines += ["## Testing", "", "The names of `dragoman.testing`. [Testing](../docs/testing.md) has examples.", ""]
-    for name in sorted(dragoman.testing.__all__, key=str.lower):
+        made[f"api/{_page(subject)}"] = "\n".join(lines)
+    lines = ["# Testing", "", "The names of `dragoman.testing`. [Testing](../../docs/testing.md) has examples.", ""]
+    chapters["Testing"] = sorted(dragoman.testing.__all__, key=str.lower)
+    for name in chapters["Testing"]:
         lines += _described(name, getattr(dragoman.testing, name))
-    return "\n".join(lines)
+    return {"api/index": _api_index(chapters), **made, "api/testing": "\n".join(lines)}
+
+
+def _api_index(chapters: dict[str, list[str]]) -> str:
+    lines = [
+        "# API",
+        "",
+        "Every public name of `dragoman` and `dragoman.testing`, made from the docstrings. "
+        "[Errors](../errors.md) have their own page. `import dragoman` is enough for all names outside of *Testing*.",
+        "",
+    ]
+    rows = (
+        (
+            f"[{subject}]({_page(subject)}.md)",
+            ", ".join(f"[`{name}`]({_page(subject)}.md#{name.lower()})" for name in names),
+        )
+        for subject, names in chapters.items()
+    )
+    toctree = ("```{toctree}", ":hidden:", "", *map(_page, chapters), "```", "")
+    return "\n".join([*lines, *table(("subject", "names"), rows), *toctree])
+
+
+def _page(subject: str) -> str:
+    """The name of a page: the first word of its subject."""
+    return subject.partition(" ")[0].strip(",").lower()
 
 
 OPTIONS: dict[str, type] = {"Calls": CallOptions, "Agents": AgentOptions}
@@ -97,10 +122,10 @@ OPTIONS: dict[str, type] = {"Calls": CallOptions, "Agents": AgentOptions}
 
 
 def _options(options: type) -> Iterator[str]:
-    yield from (f"### {options.__name__}", "", *_doc(options))
-    texts = _field_texts(options)
-    rows = ((f"`{name}`", _cell_code(text), texts.get(name, "")) for name, text in _source_types(options).items())
-    yield from _table(("option", "type", ""), rows)
+    yield from (f"## {options.__name__}", "", *_doc(options))
+    texts = field_texts(options)
+    rows = ((f"`{name}`", cell_code(text), texts.get(name, "")) for name, text in _source_types(options).items())
+    yield from table(("option", "type", ""), rows)
 
 
 def _subject(module: str) -> str:
@@ -108,53 +133,55 @@ def _subject(module: str) -> str:
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
-    yield from (f"### {name}", "")
+    yield from (f"## {name}", "")
     if isinstance(value, type) and value.__module__.startswith("dragoman"):
         yield from _class(name, value)
     elif inspect.isroutine(value):
-        yield from (*_code(f"{name}{_signature(value)}"), *_doc(value))
+        yield from (*code(f"{name}{_signature(value)}"), *_doc(value))
     else:
-        yield from _code(f"{name} = {_type_name(value)}")
+        yield from code(f"{name} = {python_type(value)}")
 
 
 def _class(name: str, cls: type) -> Iterator[str]:
     yield from _doc(cls)
     fields = list(_fields(cls))
     if fields:
-        yield from _table(
+        yield from table(
             ("field", "type", "default", ""),
-            ((f"`{f.name}`", _cell_code(f.type), _cell_code(f.default), f.text) for f in fields),
+            ((f"`{f.name}`", cell_code(f.type), cell_code(f.default), f.text) for f in fields),
         )
     elif inspect.isfunction(cls.__init__):
-        yield from _code(f"{name}{_signature(cls)}")
+        yield from code(f"{name}{_signature(cls)}")
         attributes = list(_attributes(cls.__init__))
         if attributes:
-            yield from _table(("attribute", "type", ""), attributes)
+            yield from table(("attribute", "type", ""), attributes)
     for member, method in _methods(cls):
-        yield from (f"#### {name}.{member}", "")
+        yield from (f"### {name}.{member}", "")
         if isinstance(method, property):
             yield from _doc(method.fget)
         else:
             function = method.__func__ if isinstance(method, classmethod | staticmethod) else method
-            yield from (*_code(f"{member}{_signature(function)}"), *_doc(function))
+            yield from (*code(f"{member}{_signature(function)}"), *_doc(function))
 
 
 def _attributes(init: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
     """The public attributes that a constructor sets, with the strings that stand below them in the source."""
     definition = ast.parse(textwrap.dedent(inspect.getsource(init))).body[0]
     assert isinstance(definition, ast.FunctionDef)
+    arguments = (*definition.args.args, *definition.args.kwonlyargs)
+    parameters = {each.arg: ast.unparse(each.annotation) for each in arguments if each.annotation is not None}
     for statement, text in pairwise(definition.body):
         match statement, text:
             case (
                 ast.AnnAssign(target=ast.Attribute(attr=name), annotation=annotation),
                 ast.Expr(value=ast.Constant(value=str(words))),
             ):
-                kind = _cell_code(ast.unparse(annotation))
+                kind = cell_code(ast.unparse(annotation))
             case (
                 ast.Assign(targets=[ast.Attribute(attr=name)]),
                 ast.Expr(value=ast.Constant(value=str(words))),
             ):
-                kind = ""
+                kind = cell_code(parameters.get(name, "").strip("\"'"))
             case _:
                 continue
         if not name.startswith("_"):
@@ -182,7 +209,7 @@ def _fields(cls: type) -> Iterator[_Field]:
     """The fields of a struct, with the strings that stand below them in the source."""
     if not issubclass(cls, msgspec.Struct):
         return
-    texts = _field_texts(cls)
+    texts = field_texts(cls)
     for field in msgspec.structs.fields(cls):
         default = "required"
         if field.default is not msgspec.NODEFAULT:
@@ -190,7 +217,7 @@ def _fields(cls: type) -> Iterator[_Field]:
         elif field.default_factory is not msgspec.NODEFAULT:
             default = repr(field.default_factory())
         yield _Field(
-            field.name, _type_name(field.type), default if len(default) < 60 else "…", texts.get(field.name, "")
+            field.name, python_type(field.type), default if len(default) < 60 else "…", texts.get(field.name, "")
         )
 
 
@@ -203,21 +230,6 @@ def _source_types(cls: type) -> dict[str, str]:
         for field in body.body
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
     }
-
-
-def _field_texts(cls: type) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for base in reversed(inspect.getmro(cls)):
-        if base.__module__.startswith("dragoman"):
-            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-            assert isinstance(body, ast.ClassDef)
-            for field, text in zip(body.body, body.body[1:], strict=False):
-                match field, text:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                        texts[name] = " ".join(words.split())
-                    case _:
-                        continue
-    return texts
 
 
 def _signature(function: Callable[..., Any]) -> str:
@@ -248,13 +260,6 @@ def _split(parameters: str) -> Iterator[str]:
     yield parameters[start:].strip()
 
 
-def _type_name(hint: Any) -> str:
-    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else repr(hint)
-    text = re.sub(r"(?:[a-z_]+\.)+(?=[A-Za-z])", "", text)
-    text = re.sub(r"Annotated\[([^,\]]+), Meta\([^)]*\)\]", r"\1", text)
-    return text.replace("NoneType", "None").replace("ForwardRef(", "").replace("')", "").replace("'", "")
-
-
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
@@ -262,11 +267,11 @@ def _errors() -> str:
     lines = [
         "# Errors",
         "",
-        "All errors are subclasses of `dragoman.DragomanError`. `error.param` names the wrong parameter, and "
-        "`error.target` the target that failed.",
+        "All errors are subclasses of `dragoman.DragomanError`, and are names of `dragoman`: `dragoman.RateLimited`.",
         "",
     ]
-    lines += _code(inspect.cleandoc(dragoman.errors.__doc__ or ""), "text")
+    lines += code(inspect.cleandoc(dragoman.errors.__doc__ or ""), "text")
+    lines += ["## Attributes", "", STATUS, "", *table(("attribute", "type", ""), _error_attributes())]
     errors = [getattr(dragoman, name) for name in dragoman.__all__ if isinstance(getattr(dragoman, name), type)]
     for error in sorted(
         (each for each in errors if issubclass(each, dragoman.DragomanError)), key=lambda each: each.__name__
@@ -277,40 +282,34 @@ def _errors() -> str:
     return "\n".join(lines)
 
 
-# Settings -------------------------------------------------------------------------------------------------------------
-
-TABLES: dict[str, tuple[type, str]] = {
-    "[gateway]": (GatewaySettings, "How the gateway listens, and its limits."),
-    "[chain]": (
-        ChainOptions,
-        "Retries and failover of every request; some fields belong to one call and cannot be set here.",
-    ),
-    "[timeouts]": (Timeouts, "Time limits of a call, in seconds."),
-    "[health]": (HealthPolicy, "When a target goes on cooldown."),
-    "[providers.NAME]": (
-        Provider,
-        "A provider of your own, or changes to a known one. `like` names the record to start from.",
-    ),
-    "[providers.NAME.capabilities]": (Capabilities, "What the models of a provider take."),
-    "[providers.NAME.quirks]": (Quirks, "How a server differs from its protocol."),
-    "[keys.NAME]": (Key, "A key of a client, with its limits."),
-}
+STATUS = (
+    "Every error has these attributes; those of one class only are named with it. Two of them are numbers of HTTP: "
+    "`status` is what the *provider* answered, or None if it did not answer. `http_status` is what a *gateway* answers "
+    "to its client for an error of this class."
+)
 
 
-def _settings() -> str:
-    lines = [
-        "# Settings",
-        "",
-        "The tables of `dragoman.toml`, with defaults. [Configuration](../docs/configuration.md) explains them.",
-        "",
-    ]
-    for table, (struct, text) in TABLES.items():
-        rows = (
-            (f"`{field.name}`", _cell_code(field.type), _cell_code(field.default), field.text)
-            for field in _fields(struct)
-        )
-        lines += [f"## {table}", "", text, "", *_table(("setting", "type", "default", ""), rows)]
-    return "\n".join(lines)
+def _error_attributes() -> Iterator[tuple[str, str, str]]:
+    """The attributes of all errors, and then those of one class. Each has a text below it in the source."""
+    base = dragoman.DragomanError
+    texts = field_texts(base)
+    types = {
+        name: kind.strip("'").removeprefix("ClassVar[").removesuffix("]") if "ClassVar" in kind else kind.strip("'")
+        for name, kind in _source_types(base).items()
+    }
+    rows = [(f"`{name}`", cell_code(kind), texts[name]) for name, kind in types.items()]
+    rows += _attributes(base.__init__)
+    rows.append(("`target`", "`str | None`", next(_doc(base.target))))
+    yield from sorted(rows)
+    for error in map(dragoman.errors.__dict__.get, vars(dragoman.errors)):
+        if isinstance(error, type) and issubclass(error, base) and error is not base and "__init__" in vars(error):
+            own = (
+                error.__name__.strip("_")
+                if not error.__name__.startswith("_")
+                else "ToolLoop, MaxSteps, BudgetExceeded"
+            )
+            for name, kind, text in _attributes(error.__init__):
+                yield name, kind, f"{text} Of {', '.join(f'`{each}`' for each in own.split(', '))}."
 
 
 # Commands -------------------------------------------------------------------------------------------------------------
@@ -318,10 +317,12 @@ def _settings() -> str:
 
 def _commands() -> str:
     lines = ["# Commands", "", "The help of every command. [Command line](../docs/cli.md) has examples.", ""]
+    lines += ["| exit code | meaning |", "|---|---|", "| 0 | success |", "| 1 | failure |"]
+    lines += ["| 2 | usage error: a wrong argument |", "| 130 | stopped by Ctrl-C |", ""]
     for name in COMMANDS:
         parser = parser_of(name)
         parser.formatter_class = lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=80)
-        lines += [f"## dragoman {name}", "", *_code(parser.format_help().rstrip(), "text")]
+        lines += [f"## dragoman {name}", "", *code(parser.format_help().rstrip(), "text")]
     return "\n".join(lines)
 
 
@@ -331,7 +332,7 @@ def _commands() -> str:
 def _metrics() -> str:
     rows = ((f"`{family.name}`", family.kind, family.help) for family in Metrics().families)
     lines = ["# Metrics", "", "What `GET /metrics` of a gateway has, in the text format of Prometheus.", ""]
-    return "\n".join([*lines, *_table(("metric", "kind", ""), rows)])
+    return "\n".join([*lines, *table(("metric", "kind", ""), rows)])
 
 
 # Routes ---------------------------------------------------------------------------------------------------------------
@@ -424,7 +425,7 @@ def _http_api() -> str:
             )
             for (path, purpose, page, key), methods in chapters[chapter].items()
         )
-        lines += [f"## {chapter}", "", *_table(("method", "path", "purpose", "page", "key"), rows)]
+        lines += [f"## {chapter}", "", *table(("method", "path", "purpose", "page", "key"), rows)]
     return "\n".join(lines)
 
 
@@ -432,15 +433,15 @@ _PASSED, _GATEWAY, _ADMIN = "Other paths of a provider", "The gateway itself", "
 _ORDER = [*DIALECTS.values(), _PASSED, _GATEWAY, _ADMIN]
 
 
-def _chapter(route: Route, endpoint: Endpoint) -> str:
+def _chapter(route: Route, handler: RouteHandler) -> str:
     if route.path.startswith(PREFIX):
         return _ADMIN
-    if endpoint.wire is None:
+    if handler.wire is None:
         return _GATEWAY
-    return _PASSED if _purpose(route, endpoint)[0] == "pass on to a provider" else DIALECTS[endpoint.wire.name]
+    return _PASSED if _purpose(route, handler)[0] == "pass on to a provider" else DIALECTS[handler.wire.name]
 
 
-def _purpose(route: Route, endpoint: Endpoint) -> tuple[str, str]:
+def _purpose(route: Route, handler: RouteHandler) -> tuple[str, str]:
     """What a route is for, and the page that explains it."""
     for operation in OPERATIONS:
         if (route.method, route.path) == (operation.method, PREFIX + operation.path):
@@ -449,9 +450,9 @@ def _purpose(route: Route, endpoint: Endpoint) -> tuple[str, str]:
     for pattern, purpose, page in PURPOSES:
         if re.fullmatch(pattern, line):
             return purpose, page
-    if endpoint.wire is None or route not in endpoint.wire.server.routes:
+    if handler.wire is None or route not in handler.wire.server.routes:
         raise LookupError(f"{line} has no purpose; add it to PURPOSES in {__file__}")
-    return "generate an answer", "native" if endpoint.wire.name == "native" else "gateway"
+    return "generate an answer", "native" if handler.wire.name == "native" else "gateway"
 
 
 # Providers ------------------------------------------------------------------------------------------------------------
@@ -459,35 +460,50 @@ def _purpose(route: Route, endpoint: Endpoint) -> tuple[str, str]:
 
 def _providers() -> str:
     rows = (
-        (f"[{name}]({name}.md)", f"`{record.wire}`", " ".join(f"`{key}`" for key in record.key_names[:1]) or "no key")
+        (
+            f"[{name}]({name}.md)",
+            MODELS.get(name, "").partition(".")[0],
+            f"`{record.wire}`",
+            " ".join(f"`{key}`" for key in record.key_names[:1]) or "no key",
+        )
         for name, record in sorted(PROVIDERS.items())
     )
     lines = [
         "# Providers",
         "",
         "Each name can start a spec: `openai/gpt-5`. A provider of your own is one record: see "
-        "[configuration](../../docs/configuration.md).",
+        "[configuration](../../docs/configuration.md). *Protocol* is the form of requests and answers; in the code "
+        "it is called a *wire*. A *dialect* is the protocol that a client of the gateway uses.",
         "",
     ]
     names = "\n".join(sorted(PROVIDERS))
     return "\n".join(
-        [*lines, *_table(("provider", "wire", "key"), rows), "```{toctree}", ":hidden:", "", names, "```", ""]
+        [
+            *lines,
+            *table(("provider", "models", "protocol", "environment variable of the key"), rows),
+            "```{toctree}",
+            ":hidden:",
+            "",
+            names,
+            "```",
+            "",
+        ]
     )
 
 
 def _provider(record: Provider) -> str:
-    lines = [f"# {record.name}", ""]
+    lines = [f"# {record.name}", "", *(each for each in (MODELS.get(record.name), "") if MODELS.get(record.name))]
     facts = {
-        "protocol": f"`{record.wire}`",
+        "protocol (*wire*)": f"`{record.wire}`",
         "base URL": f"`{record.base_url}`" if record.base_url else "none; set `base_url`",
-        "base URL from the environment": ", ".join(f"`{name}`" for name in record.base_url_names),
-        "key": _key(record),
+        "environment variable of the base URL": ", ".join(f"`{name}`" for name in record.base_url_names),
+        "environment variable of the key": _key(record),
         "credentials of a cloud": f"`{record.identity}`" if record.identity is not None else "",
-        "sent as": f"`{record.auth}`",
+        "the key is sent as": "a bearer token" if record.auth == "bearer" else f"the header `{record.auth}`",
     }
-    lines += _table(("", ""), ((name, text) for name, text in facts.items() if text))
+    lines += table(("", ""), ((name, text) for name, text in facts.items() if text))
     export = [f"export {record.key_names[0]}=…"] if record.key_names and record.needs_key else []
-    lines += _code("\n".join([*export, f'dragoman chat -m {record.name}/MODEL "Hello"']), "sh")
+    lines += code("\n".join([*export, f'dragoman chat -m {record.name}/MODEL "Hello"']), "sh")
     if record.name == "demo":
         lines += _demo_models()
     for title, value, default in (
@@ -498,16 +514,28 @@ def _provider(record: Provider) -> str:
             field for field in _fields(type(value)) if getattr(value, field.name) != getattr(default, field.name)
         ]
         if changed:
-            rows = (
-                (f"`{field.name}`", _cell_code(_short(getattr(value, field.name))), field.text) for field in changed
-            )
-            lines += [f"## {title}", "", "What differs from the defaults:", "", *_table(("", "value", ""), rows)]
+            rows = ((f"`{field.name}`", cell_code(_short(getattr(value, field.name))), field.text) for field in changed)
+            lines += [f"## {title}", "", "What differs from the defaults:", "", *table(("", "value", ""), rows)]
     changes = [
         (feature, kind, f"{reason[0].upper()}{reason[1:]}") for feature, kind, reason in features.changes(record.name)
     ]
     if changes:
-        lines += ["## What is changed for it", "", CHANGES, "", *_table(("you send", "it is", "why"), changes)]
-    return "\n".join(lines)
+        lines += ["## What is changed for it", "", CHANGES, "", *table(("you send", "it is", "why"), changes)]
+    return "\n".join([*lines, *_families(record)])
+
+
+def _families(record: Provider) -> list[str]:
+    """The models that differ from the others of their provider, by patterns of their names."""
+    start = f"{record.family or record.name}/{record.family_prefix}"
+    rows = [
+        (f"`{family.match.removeprefix(start)}`", ", ".join(f"`{name}` = `{value!r}`" for name, value in facts.items()))
+        for family in families()
+        if family.match.startswith(start) and (facts := {**family.capabilities, **family.quirks})
+    ]
+    if not rows:
+        return []
+    text = "What is known about models by their names. `*` stands for any text; a later row overrides an earlier one."
+    return ["## Models that differ", "", text, "", *table(("models", "facts"), rows)]
 
 
 def _demo_models() -> list[str]:
@@ -517,7 +545,7 @@ def _demo_models() -> list[str]:
         "answer. Values for a schema are made from words of the prompt. They have the right type, not the right "
         "meaning."
     )
-    return ["## Models", "", text, "", *_table(("model", "what it does"), rows)]
+    return ["## Models", "", text, "", *table(("model", "what it does"), rows)]
 
 
 def _key(record: Provider) -> str:
@@ -545,27 +573,16 @@ def _short(value: object) -> str:
 # Markdown -------------------------------------------------------------------------------------------------------------
 
 
+def _module(value: Any) -> ModuleType:
+    return sys.modules[inspect.unwrap(value).__module__]
+
+
 def _doc(value: Any) -> Iterator[str]:
     """A docstring; its examples become code blocks."""
     text = inspect.getdoc(value) or ""
     for block in re.split(r"\n\s*\n", text):
         if block.startswith(">>>"):
-            yield from _code(block, "pycon")
+            imports = "".join(f">>> {line}\n" for line in missing_imports(text, block, _module(value)))
+            yield from code(imports + block, "pycon")
         elif block:
             yield from (block, "")
-
-
-def _code(text: str, language: str = "python") -> tuple[str, ...]:
-    return (f"```{language}", text, "```", "")
-
-
-def _cell_code(text: str) -> str:
-    return f"`{text}`".replace("|", "\\|") if text else ""
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""

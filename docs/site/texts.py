@@ -1,4 +1,4 @@
-"""What the reference says and the code does not: what to do about an error, and what the models of the demo do."""
+"""What the reference says and the code does not: cures of errors, the demo, and whose models a provider has."""
 
 CURES = {
     "AuthFailed": "Check the key variable (`dragoman providers`), and whether the key may use the model.",
@@ -27,7 +27,7 @@ CURES = {
     "RequestTooLarge": "Send fewer or smaller images and documents, or upload them as files.",
     "Reset": "It is retried. If it stays, look for a proxy or a load balancer that closes connections.",
     "ServerFault": "It is retried. Look at the status page of the provider, and add a target of another one.",
-    "SetupError": "Correct the spec, the variable or the config that the message names; `dragoman doctor` checks all.",
+    "SetupError": "Correct the spec, option, variable or config that the message names; `dragoman doctor` helps.",
     "StoreDown": "Start the store of the gateway, or correct `store` in its config.",
     "TimedOut": "The message names the limit that has passed; raise it with `timeout=`.",
     "TooLarge": "The answer exceeds a limit of dragoman: ask for less.",
@@ -49,3 +49,31 @@ DEMO_MODELS = {
     "takes 40 seconds",
 }
 """What each model of the demo does. A model without an entry fails the build."""
+
+MODELS = {
+    "anthropic": "Claude models. A request may have `temperature` or `top_p`, not both: with both, `top_p` is dropped. "
+    "Claude 4.7 and later, Fable and Mythos take neither: both are dropped. Each loss is a notice.",
+    "azure": "OpenAI models in Azure.",
+    "azure-ai": "Models of many makers in Azure.",
+    "azure-anthropic": "Claude models in Azure.",
+    "bedrock": "Models in AWS: Claude, Nova, Llama and others.",
+    "bedrock-anthropic": "Claude models in AWS, by the protocol of Anthropic.",
+    "cohere": "Command models, and embeddings.",
+    "deepseek": "DeepSeek models.",
+    "demo": "The models of the demo.",
+    "gemini": "Gemini models.",
+    "google": "Gemini models.",
+    "google-interactions": "Gemini models, by Google's newer protocol.",
+    "mistral": "Mistral models. `codestral*` continues texts (`raw`) and fills gaps (`suffix`); the rows about them "
+    "below are true of the other models.",
+    "moonshot": "Kimi models.",
+    "openai": "GPT models.",
+    "openai-chat": "GPT models, by Chat Completions.",
+    "openai-responses": "GPT models, by the Responses API.",
+    "perplexity": "Sonar models.",
+    "vertex": "Gemini models in Google Cloud.",
+    "vertex-anthropic": "Claude models in Google Cloud.",
+    "xai": "Grok models.",
+    "zai": "GLM models.",
+}
+"""The models of a provider, in a sentence; the index has the first one."""
