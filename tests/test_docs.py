@@ -10,6 +10,8 @@ import importlib
 import re
 import shlex
 import sys
+import tomllib
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -17,12 +19,13 @@ from typing import Any
 
 import pytest
 
+import dragoman
 from benchmarks import comparison
 from dragoman.api import default_registry
 from dragoman.cli.parser import COMMANDS, parser_of
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import hash_key
-from dragoman.gateway.config import decode_config
+from dragoman.gateway.config import TABLES, decode_config
 from dragoman.gateway.runtime import Runtime
 from dragoman.testing import ClaudeSimulator
 from tests.support import features
@@ -66,9 +69,10 @@ OTHER_BLOCKS = {
     "README.md": 2,  # below, with a simulator of Claude; tests/gateway/test_docs.py
     "docs/batches.md": 1,  # tests/gateway/test_docs.py
     "docs/gateway.md": 4,  # tests/gateway/test_docs.py
+    "docs/how-to/approval.md": 1,  # below
     "docs/how-to/fastapi.md": 1,  # below: it is the program of examples/, which tests/test_examples.py runs
     "docs/how-to/notebook.md": 1,  # below
-    "docs/tools.md": 1,  # it starts MCP servers of others; tests/tools/test_mcp.py and examples/mcp_agent.py start our own
+    "docs/tools.md": 2,  # they start MCP servers of others; tests/tools/test_mcp.py and examples/mcp_agent.py start our own
     "docs/tutorial.md": 2,  # tests/gateway/test_docs.py
 }
 """The number of `py` blocks of each page, and what runs them."""
@@ -114,6 +118,17 @@ def test_the_five_lines_with_a_provider_run(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_cell_of_a_notebook_runs() -> None:
     ((code, output),) = _blocks("docs/how-to/notebook.md")
     assert _run(code, ROOT, 0) == output
+
+
+@pytest.mark.parametrize(("answer", "output"), [("y", "berth 7 is deleted"), ("n", "it was not approved")])
+def test_the_how_to_for_approval_asks(answer: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((code, _),) = _blocks("docs/how-to/approval.md")
+
+    def type_in(_question: str) -> str:
+        return answer
+
+    monkeypatch.setattr("builtins.input", type_in)
+    assert output in _run(code, ROOT, 0)
 
 
 def test_the_how_to_for_fastapi_is_the_example() -> None:
@@ -193,9 +208,55 @@ def test_the_readme_has_the_measured_rows_of_the_comparison() -> None:
         assert re.search(rf"^\| {name.strip()}[^|]*\|{re.escape('|'.join(cells))}$", readme, re.MULTILINE), row
 
 
-def test_the_reference_lists_every_route_of_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [str(ROOT / "docs" / "site"), *sys.path])
-    page = importlib.import_module("reference").pages()["http-api"]
+def test_the_table_of_extras_is_complete() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", page, re.MULTILINE))
+    for_contributors = {"bench", "dev", "docs", "real", "sdks"}
+    extras = project["optional-dependencies"]
+    assert set(listed) == set(extras) - for_contributors
+    assert all(extras[name][0].startswith(package.lower()) for name, package in listed.items())
+    assert all(f"`{name}`" in page for name in for_contributors)
+    assert f"dragoman-{project['version']}-py3-none-any.whl" in page
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[dict[str, str]]:
+    """The pages of the reference."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(ROOT / "docs" / "site"), *sys.path])
+        yield importlib.import_module("reference").pages()
+
+
+def test_the_reference_has_every_setting_of_the_file_and_no_other(reference: dict[str, str]) -> None:
+    page = reference["settings"]
+    headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    assert {heading.strip("[]").partition(".")[0] for heading in headings} == set(TABLES)
+    rows = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in page.splitlines() if line.startswith("| `")]
+    assert [row for row in rows if len(row) != 4 or not all(map(str.strip, row))] == []
+    names = {row[0].strip("`") for row in rows}
+    assert names >= {"like", "targets", "api_keys", "retention", "hash", "when_all_cooling_down"}
+    assert names & {"team_record", "created_at", "http_client", "credential", "classify", "call_deltas"} == set()
+    assert "Annotated" not in page
+
+
+def test_the_reference_has_every_attribute_of_an_error(reference: dict[str, str]) -> None:
+    listed = set(re.findall(r"^\| `(\w+)` \|", reference["errors"], re.MULTILINE))
+    errors = [getattr(dragoman, name) for name in dragoman.__all__]
+    kinds = [each for each in errors if isinstance(each, type) and issubclass(each, dragoman.DragomanError)]
+    attributes = {name for kind in kinds for name in vars(kind("no"))}
+    assert {name for name in attributes if not name.startswith("_")} | {"target", "http_status"} <= listed
+
+
+def test_the_examples_of_the_reference_import_what_they_use(reference: dict[str, str]) -> None:
+    for name, page in reference.items():
+        for block in re.findall(r"^```pycon\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+            used = re.findall(r">>> .*?\b(Registry|Scripted|tool_of|wire_of|Target)\(", block)
+            assert [each for each in used if not re.search(rf"import .*\b{each}\b|class {each}", block)] == [], name
+
+
+def test_the_reference_lists_every_route_of_the_gateway(reference: dict[str, str]) -> None:
+    page = reference["http-api"]
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
     table = App(Runtime(decode_config("", {}), {})).table()
     listed = {(method.strip("`"), path.strip(" `")) for _, methods, path, *_ in rows for method in methods.split()}

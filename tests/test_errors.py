@@ -469,3 +469,8 @@ def test_a_long_message_is_cut() -> None:
         str(BadRequest("x" * errors.MAX_ERROR_MESSAGE + "yy"))
         == "x" * errors.MAX_ERROR_MESSAGE + "… (2 more characters)"
     )
+
+
+def test_an_error_names_its_target_as_an_attempt_does() -> None:
+    assert BadRequest("no", provider="groq", model="llama").target == "groq/llama"
+    assert BadRequest("no").target is BadRequest("no", provider="groq").target is None

@@ -51,7 +51,7 @@ def test_stream_and_model_are_refused_with_what_to_write() -> None:
 def test_a_list_of_fallbacks_is_refused_with_the_spec_to_write() -> None:
     options: Any = {"fallbacks": ["openai/gpt-5"]}
     with pytest.raises(
-        SetupError, match=r"fallbacks must be a dict .*, got list; for other targets write a spec"
+        SetupError, match=r"fallbacks must be a dict .*, got list; to try other targets after any error, write"
     ) as no:
         dragoman.generate("demo/any", "hi", **options)
     assert no.value.param == "fallbacks"

@@ -94,6 +94,22 @@ def test_too_much_is_named() -> None:
     assert find_excess(b'["' + b"\\", depth=1, objects=0) == "has more than 0 objects and lists"
 
 
+@pytest.mark.parametrize("number", [b"1e300", b"1.5E+300", b"-5e-324"])
+def test_numbers_that_take_long_to_decode_are_counted(number: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_size, "_SMALL", 0)
+    data = b"[" + (number + b",") * json_size.MAX_EXPONENTS + b'"1e300", true, false, 1e99]'
+    assert find_excess(data, depth=1, objects=1) is None
+    excess = f"has more than {json_size.MAX_EXPONENTS} numbers with an exponent of three digits"
+    assert find_excess(data[:-1] + b"," + number + b"]", depth=1, objects=1) == excess
+
+
+def test_strings_with_nothing_in_between_end_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_size, "_SMALL", 0)
+    monkeypatch.setattr(json_size, "_QUICK_SIZE", 0)
+    assert find_excess(b'["a" "b"' + b"]" + b"[" * 9, depth=9, objects=1) == "has more than 1 objects and lists"
+    assert find_excess(b'["a" "b" "c"]' + b"[" * 9, depth=9, objects=1) is None  # the decoder stops before
+
+
 def test_a_long_string_is_skipped_in_pieces() -> None:
     data = b'["' + b'\\"[:,' * 20_000 + b'",[1]]'
     assert find_excess(data, depth=2, objects=2) is None

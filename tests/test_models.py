@@ -109,7 +109,7 @@ def test_a_config_may_be_a_file(registry: Registry, tmp_path: Path) -> None:
     file.write_text('\ufeff[aliases]\nfast = "demo/any"', encoding="utf-8")
     registry.load_config(file)
     assert registry.model("fast").generate("hi").target == "demo/any"
-    for content, why in ((b"[aliases]]", "must be TOML"), (b"\xff", "cannot be read"), (None, "cannot be read")):
+    for content, why in ((b"[aliases]]", "must be valid TOML"), (b"\xff", "cannot be read"), (None, "cannot be read")):
         file.unlink()
         if content is not None:
             file.write_bytes(content)

@@ -116,6 +116,8 @@ def test_an_alias_comes_before_a_colon_and_a_family() -> None:
         ("google-gla:gemini-2.5-pro", "write google/gemini-2.5-pro"),
         ("google_vertexai:gemini-2.5-pro", "write vertex/gemini-2.5-pro"),
         ("groq-fast:llama", "write groq/llama"),
+        ("claude", "write the name of a model, such as anthropic/claude-…; dragoman models anthropic lists them"),
+        ("Gemini", "write the name of a model, such as google/gemini-…; dragoman models google lists them"),
         ("openai", "add the model: openai/…"),
         ("openai:", "add the model: openai/…"),
         ("Is it so?", "a name has no blanks: the model comes first, then the prompt"),

@@ -45,11 +45,12 @@ def test_a_wrong_value_is_an_error_that_names_its_parameter(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a text may be taken as the path of a file to write
-    problems = [
-        f"{parameter}={label}: {problem}"
-        for parameter, label, value in wrong_input.trials(case)
-        if (problem := wrong_input.outcome(case, parameter, value)) is not None
-    ]
+    with wrong_input.time_limits():
+        problems = [
+            f"{parameter}={label}: {problem}"
+            for parameter, label, value in wrong_input.trials(case)
+            if (problem := wrong_input.outcome(case, parameter, value)) is not None
+        ]
     assert problems == []
 
 

@@ -13,7 +13,7 @@ DragomanError
  ├ OutputError       the answer does not fit the output type; has .text and .reasons
  ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
  ├ StoreDown         the gateway cannot reach its store
- ├ SetupError        unknown provider or alias, alias cycle, malformed DSN, invalid config
+ ├ SetupError        unknown provider or alias, alias cycle, invalid config, wrong value of an option of the chain
  └ ChainExhausted    every target failed or was skipped; has .attempts
 """
 
@@ -123,7 +123,7 @@ class DragomanError(Exception):
     count_failure: bool = True
     """Whether it counts against the health of the target."""
     http_status: ClassVar[int] = 500
-    """The status with which a gateway answers."""
+    """The HTTP status with which a gateway answers its client for an error of this class."""
     attempts: "tuple[Attempt, ...]" = ()
     """The targets that were tried or skipped, if there was a chain."""
     request_id: str | None = None
@@ -165,17 +165,33 @@ class DragomanError(Exception):
         message = redact(message)
         super().__init__(message)
         self.message = message
+        """What is wrong, without the name of the target; of a provider, its own text."""
         self.provider = provider
+        """The provider that was called; of a chain, the last one."""
         self.model = model
+        """The model that was called; of a chain, the last one."""
         self.status = status
+        """The HTTP status that the provider answered; None if there was no answer."""
         self.code = None if code is None else redact(code)
+        """The provider's own code of the error."""
         self.retry_after = retry_after
+        """Seconds after which the provider, or a cooldown, allows another try."""
         self.usage = usage
+        """The tokens that failed attempts used, if the provider reported them."""
         if param is not None:
             self.param = param
         self.retry = self.retry if retry is None else retry
         self.fail_over = self.fail_over if fail_over is None else fail_over
         self.count_failure = self.count_failure if count_failure is None else count_failure
+
+    @property
+    def target(self) -> str | None:
+        """The target that failed, such as `groq/llama`, as in `Attempt.target`. None if it is not known.
+
+        >>> DragomanError("busy", provider="groq", model="llama").target
+        'groq/llama'
+        """
+        return None if self.provider is None or self.model is None else f"{self.provider}/{self.model}"
 
     def annotate(self, *, prefix: str = "", **facts: Unpack[_ErrorFacts]) -> Self:
         """Add what is known only after the error was created. Only this method changes an error.
@@ -191,7 +207,10 @@ class DragomanError(Exception):
 
 
 class SetupError(DragomanError):
-    """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config."""
+    """The set-up is wrong: an unknown provider or alias, an alias cycle, an invalid config or provider variable.
+
+    So is a wrong value of an option about retries, time limits or failover, such as `retries=-1` or `timeout=-1`.
+    """
 
     retry = False
     fail_over = False
@@ -257,7 +276,9 @@ class ContextTooLong(ProviderError):
     def __init__(self, message: str, *, tokens: int | None = None, limit: int | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
         self.tokens = tokens
+        """The tokens of the prompt, if the provider reports them."""
         self.limit = limit
+        """The most tokens that the model takes, if the provider reports it."""
 
 
 class Blocked(ProviderError):
@@ -323,8 +344,11 @@ class MalformedToolCall(WireError):
     def __init__(self, message: str, *, id: str = "", name: str = "", text: str = "", **facts: Any) -> None:
         super().__init__(message, **facts)
         self.id = id
+        """The id of the call."""
         self.name = name
+        """The name of the tool."""
         self.text = text
+        """The arguments as the model wrote them."""
 
 
 class TransportError(DragomanError):
@@ -345,6 +369,7 @@ class TimedOut(TransportError):
     def __init__(self, message: str, *, limit_name: str | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
         self.limit_name = limit_name
+        """The time limit that has passed, such as `first_event`; None if it is not known."""
 
 
 class ConnectTimeout(TimedOut):
@@ -354,13 +379,14 @@ class ConnectTimeout(TimedOut):
 class ReadTimeout(TimedOut):
     """The server accepted the connection and sent nothing, or nothing more, in time.
 
-    `has_head` says whether the head of the answer had come.
+    `has_head` says whether the head of the answer (its status and headers) had come.
     """
 
     def __init__(self, message: str, *, has_head: bool = False, **facts: Any) -> None:
         super().__init__(message, **facts)
         _check_flag("has_head", has_head)
         self.has_head = has_head
+        """Whether the status and the headers of the answer had come."""
 
 
 class Reset(TransportError):
@@ -385,6 +411,7 @@ class Interrupted(DragomanError):
     def __init__(self, message: str, *, partial: "Response | None" = None, **facts: Any) -> None:
         super().__init__(message, **facts)
         self.partial = partial
+        """The response so far; `partial.text` is the text that arrived."""
 
 
 class OutputError(DragomanError):
@@ -398,7 +425,9 @@ class OutputError(DragomanError):
     def __init__(self, message: str, *, text: str = "", reasons: tuple[str, ...] = (), **facts: Any) -> None:
         super().__init__(message, **facts)
         self.text = text
+        """The answer of the model."""
         self.reasons = reasons
+        """Why it does not fit: a place and a reason each."""
 
 
 class _AgentStopped(DragomanError):

@@ -27,7 +27,6 @@ from dragoman import (
     OutputError,
     Registry,
     Result,
-    SetupError,
     Skill,
     StepFinished,
     StepStarted,
@@ -459,10 +458,15 @@ def test_a_budget_of_money_refuses_a_model_whose_price_nobody_knows() -> None:
         Agent(Scripted("ok").model(), budget=Budget(money=1.0)).run("?")
 
 
-def test_a_budget_of_money_without_prices_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_of_money_needs_no_extra_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
-    with pytest.raises(SetupError, match=r"dragoman\[prices\]"):
-        Agent("demo/any", budget=Budget(money=1.0))
+    registry = Scripted("ok").registry()
+    registry.add_provider(name="openai", like="scripted", base_url="http://scripted.invalid/v1")
+    result = Agent(registry.model("openai/gpt-4o"), budget=Budget(money=1.0)).run("?")
+    assert result.cost is not None
+    assert 0 < result.cost < 0.01
+    with pytest.raises(Unsupported, match=r"no known price; .*dragoman\[prices\]"):
+        Agent(Scripted("ok").model(), budget=Budget(money=1.0)).run("?")
 
 
 def test_the_time_of_a_run_is_limited(way: Way) -> None:

@@ -104,9 +104,16 @@ def test_the_failures_of_several_targets_are_a_list() -> None:
     assert done.code == 1
     assert done.err.splitlines() == [
         "dragoman: no target answered:",
-        "- groq/x failed: AuthFailed: no API key; set GROQ_API_KEY or pass api_key=",
+        "- groq/x failed: AuthFailed: no API key; set GROQ_API_KEY",
         "- demo/empty failed: EmptyResponse: the answer is empty (finish: stop)",
     ]
+
+
+def test_the_help_names_the_config_only_where_one_is_read() -> None:
+    assert "--config" not in dragoman("keys", "--help").out
+    assert "(default: $DRAGOMAN_CONFIG)" in dragoman("chat", "--help").out
+    assert "$DRAGOMAN_CONFIG, or ./dragoman.toml)" in " ".join(dragoman("usage", "--help").out.split())
+    assert dragoman("keys", "new", "alice", "--config", "nowhere.toml").code == 0
 
 
 def test_a_failure_is_json_with_json() -> None:

@@ -19,6 +19,7 @@ from dragoman import (
     RateLimited,
     Registry,
     TimedOut,
+    Timeouts,
     Tool,
     ToolCall,
     ToolResult,
@@ -305,6 +306,22 @@ def test_a_cut_answer_is_truncated() -> None:
         list(model.stream("hi"))
     assert caught.value.partial is not None
     assert caught.value.partial.text
+
+
+def test_a_plain_call_of_the_slow_model_ends_at_first_event() -> None:
+    model = Registry(env={}).model("demo/slow, demo/any", retries=1, backoff=0.0)
+    began = time.monotonic()
+    response = model.generate("hi", timeout=Timeouts(total=20, first_event=0.05))
+    assert [attempt.outcome for attempt in response.attempts] == ["failed", "failed", "served"]
+    assert time.monotonic() - began < 5
+    error = str(response.attempts[0].error)
+    assert error == "TimedOut: demo: no response within `first_event` (0.05 s)"
+
+
+def test_an_async_plain_call_of_the_slow_model_ends_at_first_event() -> None:
+    model = Registry(env={}).model("demo/slow, demo/any", retries=0)
+    response = asyncio.run(model.agenerate("hi", timeout=Timeouts(total=20, first_event=0.05)))
+    assert response.target == "demo/any"
 
 
 def test_a_slow_answer_can_be_cancelled() -> None:

@@ -376,7 +376,7 @@ def test_after_the_first_event_a_failure_is_an_interruption_with_what_came() -> 
     assert isinstance(error, Interrupted)
     assert error.partial is not None
     assert (error.partial.text, error.partial.target, error.partial.usage.source) == ("fine", "aa/m", "partial")
-    assert (error.message, error.provider, error.__cause__) == ("the stream broke: Reset: by peer", "aa", failure)
+    assert (error.message, error.provider, error.__cause__) == ("the stream broke: by peer", "aa", failure)
     assert fold(world.shown).text == "fine"
 
 

@@ -340,7 +340,7 @@ def test_what_is_fetched_is_bounded_together() -> None:
     world.pictures = dict.fromkeys(urls, DATA.ljust(MAX_FETCHED, b"\0"))
     many = Request(messages=(user(*(Image(url=url) for url in urls)),))
     with pytest.raises(
-        Unsupported, match=r"cannot fetch https://x/4.png: the images of this call have too many bytes together"
+        Unsupported, match=r"cannot fetch https://x/4.png: the images of this call are larger than the limit in total"
     ):
         ask(world, able(), request=many, fetch_images=True)
     assert [effect.limit for effect in world.fetched] == [*[MAX_FETCHED] * 3, MAX_FETCHED_TOGETHER - 3 * MAX_FETCHED]

@@ -1,4 +1,4 @@
-"""A plain call takes a short way, with the same result, the same attempts and the same effects as the long one."""
+"""A plain call takes the fast path, with the same result, the same attempts and the same effects as the full chain."""
 
 import json
 from collections.abc import Iterable

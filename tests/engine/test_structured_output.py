@@ -25,7 +25,7 @@ from dragoman import (
 )
 from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder, plan_structured_output
+from dragoman.engine.structured_output import OutputForm, ToolOutputDecoder, choose_output_form
 from dragoman.errors import Interrupted, MalformedToolCall
 from dragoman.events import PartDelta, fold, to_events
 from dragoman.targets.providers import target as provided
@@ -43,87 +43,87 @@ def able(*, quirks: Quirks | None = None, **capabilities: Any) -> Target:
     return target("aa/m", capabilities=Capabilities(**capabilities), quirks=quirks or Quirks())
 
 
-def kinds(plan: OutputPlan) -> list[str]:
-    return [notice.kind for notice in plan.notices]
+def kinds(form: OutputForm) -> list[str]:
+    return [notice.kind for notice in form.notices]
 
 
 @pytest.mark.parametrize(
     "request_", [ASK, Request(), Request(schema={}), Request(schema=SCHEMA, tools=(TIDE,), tool_choice="required")]
 )
 def test_a_target_that_takes_schemas_gets_the_request_as_it_is(request_: Request) -> None:
-    assert plan_structured_output(request_, able()) == OutputPlan(request=request_)
+    assert choose_output_form(request_, able()) == OutputForm(request=request_)
 
 
 def test_else_the_answer_is_the_arguments_of_a_tool() -> None:
-    plan = plan_structured_output(ASK, able(structured=False))
-    assert (plan.request.schema, plan.request.tool_choice, plan.tool) == (None, "final_answer", "final_answer")
-    (tool,) = plan.request.tools
+    form = choose_output_form(ASK, able(structured=False))
+    assert (form.request.schema, form.request.tool_choice, form.tool) == (None, "final_answer", "final_answer")
+    (tool,) = form.request.tools
     assert isinstance(tool, Tool)
-    assert (tool.parameters, plan.is_wrapped, kinds(plan)) == (SCHEMA, False, ["renamed"])
+    assert (tool.parameters, form.is_wrapped, kinds(form)) == (SCHEMA, False, ["renamed"])
 
 
 @pytest.mark.parametrize("capabilities", [{"tools": False}, {"forced_choice": False}])
 @pytest.mark.parametrize("system", [None, "Be brief.", (Text(text="Be brief."),)])
 def test_else_it_is_asked_for_in_words(system: Any, capabilities: dict[str, Any]) -> None:
     request = Request(schema=SCHEMA, system=system)
-    plan = plan_structured_output(request, able(structured=False, **capabilities))
-    prompt = plan.request.system
+    form = choose_output_form(request, able(structured=False, **capabilities))
+    prompt = form.request.system
     text = prompt if isinstance(prompt, str) else "".join(part.text for part in prompt or ())
     assert text.startswith("Be brief." if system else "Answer with one JSON value")
     assert text.endswith('{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}')
-    assert (plan.request.schema, plan.tool, kinds(plan)) == (None, None, ["changed"])
+    assert (form.request.schema, form.tool, kinds(form)) == (None, None, ["changed"])
 
 
 def test_any_json_is_asked_for_in_words() -> None:
-    plan = plan_structured_output(Request(schema={}), able(structured=False))
-    assert str(plan.request.system).endswith("no code fence.")
+    form = choose_output_form(Request(schema={}), able(structured=False))
+    assert str(form.request.system).endswith("no code fence.")
 
 
 def test_strict_refuses_what_cannot_be_enforced() -> None:
     request = Request(schema=SCHEMA, strict=True)
     with pytest.raises(Unsupported, match="schema: ollama: cannot be enforced"):
-        plan_structured_output(request, able(structured=False, tools=False))
-    assert plan_structured_output(request, able(structured=False)).tool == "final_answer"
+        choose_output_form(request, able(structured=False, tools=False))
+    assert choose_output_form(request, able(structured=False)).tool == "final_answer"
 
 
 @pytest.mark.parametrize(("choice", "sent"), [(None, "required"), ("auto", "required"), ("none", "final_answer")])
 def test_beside_tools_one_of_them_or_the_answer_is_called(choice: str | None, sent: str) -> None:
-    plan = plan_structured_output(Request(schema=SCHEMA, tools=(TIDE,), tool_choice=choice), able(structured=False))
-    assert (len(plan.request.tools), plan.request.tool_choice) == (2, sent)
+    form = choose_output_form(Request(schema=SCHEMA, tools=(TIDE,), tool_choice=choice), able(structured=False))
+    assert (len(form.request.tools), form.request.tool_choice) == (2, sent)
 
 
 def test_a_call_that_is_forced_takes_the_place_of_the_answer() -> None:
-    plan = plan_structured_output(Request(schema=SCHEMA, tools=(TIDE,), tool_choice="tide"), able(structured=False))
-    assert (plan.request.tools, plan.request.schema, kinds(plan)) == ((TIDE,), None, ["info"])
+    form = choose_output_form(Request(schema=SCHEMA, tools=(TIDE,), tool_choice="tide"), able(structured=False))
+    assert (form.request.tools, form.request.schema, kinds(form)) == ((TIDE,), None, ["info"])
 
 
 def test_a_name_that_is_taken_is_not_used_twice() -> None:
     taken = (Tool(name="final_answer"), Opaque(wire="ollama", data={}))
-    plan = plan_structured_output(Request(schema=SCHEMA, tools=taken), able(structured=False))
-    assert plan.tool == "final_answer_"
+    form = choose_output_form(Request(schema=SCHEMA, tools=taken), able(structured=False))
+    assert form.tool == "final_answer_"
 
 
 def test_a_target_whose_schemas_bear_no_tools_is_asked_by_a_tool() -> None:
     alone = Quirks(schema_with_tools=False)
-    assert plan_structured_output(ASK, able(quirks=alone)).tool is None
+    assert choose_output_form(ASK, able(quirks=alone)).tool is None
     beside = Request(schema=SCHEMA, tools=(TIDE,))
-    assert plan_structured_output(beside, able(quirks=alone)).tool == "final_answer"
-    assert plan_structured_output(beside, able(quirks=alone, forced_choice=False)) == OutputPlan(request=beside)
+    assert choose_output_form(beside, able(quirks=alone)).tool == "final_answer"
+    assert choose_output_form(beside, able(quirks=alone, forced_choice=False)) == OutputForm(request=beside)
 
 
 def test_a_schema_that_comes_back_to_itself_is_asked_by_a_tool_where_it_must() -> None:
     tree = Request(schema=OutputType(Leaf).schema)
     flat = Quirks(recursive_schemas=False)
-    assert plan_structured_output(tree, able()).tool is plan_structured_output(ASK, able(quirks=flat)).tool is None
-    assert plan_structured_output(tree, able(quirks=flat)).tool == "final_answer"
-    assert plan_structured_output(tree, able(quirks=flat, forced_choice=False)) == OutputPlan(request=tree)
-    assert plan_structured_output(tree, provided("anthropic/x")).tool == "final_answer"
+    assert choose_output_form(tree, able()).tool is choose_output_form(ASK, able(quirks=flat)).tool is None
+    assert choose_output_form(tree, able(quirks=flat)).tool == "final_answer"
+    assert choose_output_form(tree, able(quirks=flat, forced_choice=False)) == OutputForm(request=tree)
+    assert choose_output_form(tree, provided("anthropic/x")).tool == "final_answer"
 
 
 def test_a_schema_that_is_no_object_is_put_into_one() -> None:
     listed = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "integer"}}}
-    plan = plan_structured_output(Request(schema=listed), able(structured=False))
-    (tool,) = plan.request.tools
+    form = choose_output_form(Request(schema=listed), able(structured=False))
+    (tool,) = form.request.tools
     assert isinstance(tool, Tool)
     assert tool.parameters == {
         "type": "object",
@@ -132,22 +132,22 @@ def test_a_schema_that_is_no_object_is_put_into_one() -> None:
         "additionalProperties": False,
         "$defs": {"A": {"type": "integer"}},
     }
-    assert plan.is_wrapped
+    assert form.is_wrapped
 
 
 # And back -------------------------------------------------------------------------------------------------------------
 
 
-def restored(plan: OutputPlan, *parts: Any, reason: Any = "tool_calls") -> Response:
+def restored(form: OutputForm, *parts: Any, reason: Any = "tool_calls") -> Response:
     response = Response(message=assistant(*parts), finish=Finish(reason=reason))
-    return fold(ToolOutputDecoder(plan).feed(to_events(response)))
+    return fold(ToolOutputDecoder(form).feed(to_events(response)))
 
 
 def answer(raw: str | None = None, **arguments: Any) -> ToolCall:
     return ToolCall(id="call_1", name="final_answer", arguments=arguments, raw=raw)
 
 
-BY_TOOL = OutputPlan(request=ASK, tool="final_answer")
+BY_TOOL = OutputForm(request=ASK, tool="final_answer")
 
 
 def test_the_call_is_the_text_of_the_answer() -> None:
@@ -168,7 +168,7 @@ def test_the_providers_own_text_is_kept() -> None:
 
 
 def test_what_was_put_into_an_object_comes_out_of_it() -> None:
-    wrapped = OutputPlan(request=ASK, tool="final_answer", is_wrapped=True)
+    wrapped = OutputForm(request=ASK, tool="final_answer", is_wrapped=True)
     assert restored(wrapped, answer(value=[1])).text == "[1]"
     assert restored(wrapped, answer(other=[1])).text == '{"other":[1]}'
 
@@ -189,7 +189,7 @@ def test_a_length_limit_stays_one() -> None:
 
 
 def test_what_was_not_asked_by_a_tool_is_left_alone() -> None:
-    assert restored(OutputPlan(request=ASK), answer(a=1)).tool_calls == (answer(a=1),)
+    assert restored(OutputForm(request=ASK), answer(a=1)).tool_calls == (answer(a=1),)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -221,7 +221,7 @@ def test_a_plain_schema_is_left_to_a_target_that_knows_schemas() -> None:
 
 def test_every_provider_has_a_way() -> None:
     for name in ("openai", "anthropic", "google", "ollama", "deepseek", "groq"):
-        assert plan_structured_output(ASK, provided(f"{name}/x")) == OutputPlan(request=ASK)
+        assert choose_output_form(ASK, provided(f"{name}/x")) == OutputForm(request=ASK)
 
 
 # Targets without schemas of their own ---------------------------------------------------------------------------------
@@ -241,15 +241,15 @@ def test_every_provider_has_a_way() -> None:
 )
 def test_a_call_is_forced_before_words_are_tried(spec: str) -> None:
     [to] = Registry(env={}, api_key="k").model(spec).targets()
-    plan = plan_structured_output(ASK, to)
-    assert (plan.tool, plan.request.tool_choice, plan.request.schema) == ("final_answer", "final_answer", None)
-    assert plan_structured_output(Request(schema={}), to).request.schema == {}  # any JSON: the JSON mode of the server
+    form = choose_output_form(ASK, to)
+    assert (form.tool, form.request.tool_choice, form.request.schema) == ("final_answer", "final_answer", None)
+    assert choose_output_form(Request(schema={}), to).request.schema == {}  # any JSON: the JSON mode of the server
 
 
 @pytest.mark.parametrize("spec", ["anthropic/claude-sonnet-4-5", "openai/gpt-4o", "google/gemini-2.5-pro"])
 def test_a_target_with_schemas_gets_the_schema(spec: str) -> None:
     [to] = Registry(env={}, api_key="k").model(spec).targets()
-    assert plan_structured_output(ASK, to).tool is None
+    assert choose_output_form(ASK, to).tool is None
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_a_target_with_schemas_gets_the_schema(spec: str) -> None:
 )
 def test_no_call_is_forced_while_the_model_thinks(spec: str, reasoning: Any, tool: str | None) -> None:
     [to] = Registry(env={}, api_key="k").model(spec).targets()
-    assert plan_structured_output(msgspec.structs.replace(ASK, reasoning=reasoning), to).tool == tool
+    assert choose_output_form(msgspec.structs.replace(ASK, reasoning=reasoning), to).tool == tool
 
 
 # Growing answers ------------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def test_the_input_of_an_anthropic_tool_is_text_as_it_arrives() -> None:
     world = World([f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events])
     quirks = msgspec.structs.replace(CLAUDE.quirks, json_schema=False)
     request = Request(messages=(user("Which?"),), schema=SCHEMA, schema_mode="auto", stream=True)
-    plan = attempt(request, msgspec.structs.replace(CLAUDE, quirks=quirks), CallContext())
-    response = world.run(plan).response
+    form = attempt(request, msgspec.structs.replace(CLAUDE, quirks=quirks), CallContext())
+    response = world.run(form).response
     assert [event.text for event in world.shown if isinstance(event, PartDelta)] == ["So:", '{"a"', ": 4", "2}"]
     assert (response.text, response.finish.reason, response.tool_calls) == ('So:{"a": 42}', "stop", ())

@@ -297,9 +297,9 @@ def test_invoke_model_embeds_and_ranks(bedrock: Any) -> None:
 
 
 def test_an_unknown_body_of_invoke_model_is_refused(bedrock: Any) -> None:
-    with pytest.raises(bedrock.exceptions.ValidationException, match="got odd; see"):
+    with pytest.raises(bedrock.exceptions.ValidationException, match="these fields: odd; see"):
         bedrock.invoke_model(modelId="fast", body=b'{"odd": 1}')
-    with pytest.raises(bedrock.exceptions.ValidationException, match=r"got x{40}; see"):
+    with pytest.raises(bedrock.exceptions.ValidationException, match=r"these fields: x{40}; see"):
         bedrock.invoke_model(modelId="fast", body=json.dumps({"x" * 5000: 1}))
 
 

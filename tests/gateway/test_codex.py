@@ -248,6 +248,17 @@ def test_a_conversation_keeps_the_items_of_its_requests() -> None:
     assert both.status == 400
 
 
+def test_a_request_of_a_conversation_may_have_a_schema() -> None:
+    """Its body is decoded again, with the items of the conversation."""
+    app = app_of('[capabilities."demo/any"]\nstructured = false\n')
+    conversation = json.loads(send(app, "/v1/conversations", {"items": HISTORY[:1]}).body)["id"]
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    text = {"format": {"type": "json_schema", "name": "a", "schema": schema}}
+    body = {"model": "demo/any", "conversation": conversation, "input": "At Brest.", "text": text}
+    seen = send(app, "/v1/responses", body)
+    assert seen.status == 200, seen.body
+
+
 def test_a_conversation_and_its_items_can_be_changed() -> None:
     app = app_of()
     path = f"/v1/conversations/{json.loads(send(app, '/v1/conversations', {}).body)['id']}"

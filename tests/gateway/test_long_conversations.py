@@ -1,8 +1,9 @@
-"""Agents of every dialect before every simulated provider: thirty turns, and the agent never notices the gateway.
+"""Agents of every dialect before every simulated provider: many turns, and the agent never notices the gateway.
 
 A turn is one answer of the model. In a cycle it asks for two tools at once, then for one, then it says a text. Claude and
 GPT also think between two calls, and some thinking of Claude is hidden. There are results with errors, images, a system
-message inside the history, a restart of the gateway, and a compaction.
+message inside the history, a restart of the gateway, and a compaction. All of that happens in the 18 turns of SHORT, too.
+The work grows with the square of the turns, so the 30 turns of LONG are for one form of each cell: plain, without a store.
 """
 
 import asyncio
@@ -31,11 +32,19 @@ from dragoman.types import Image, Message, Request, Text, Thinking, ToolCall, as
 from tests.support.gateway.agent_clients import CLIENTS, FORGETFUL_CLIENTS, AgentClient, Call
 from tests.support.gateway.dialects import BASES, look
 
-TURNS = 30
-IMAGE_TURNS = (3, 18)
-SYSTEM_TURN = 9
-RESTART_TURN = 13
-COMPACTION_TURN = 21
+
+class Plan(NamedTuple):
+    """How many turns there are, and what happens in which of them."""
+
+    turns: int
+    images: tuple[int, int]
+    system: int
+    restart: int | None
+    compaction: int
+
+
+LONG = Plan(turns=30, images=(3, 18), system=9, restart=13, compaction=21)
+SHORT = Plan(turns=18, images=(3, 9), system=6, restart=7, compaction=12)
 SIMULATORS: dict[str, type[Simulator]] = {
     "claude": ClaudeSimulator,
     "bound-claude": ClaudeSimulator,
@@ -75,12 +84,9 @@ each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 class Conversation:
     """One agent, one gateway and one simulated provider."""
 
-    def __init__(
-        self, cell: Cell, folder: Path, *, stream: bool, has_store: bool, turns: int = TURNS, restarts: bool = True
-    ) -> None:
+    def __init__(self, cell: Cell, folder: Path, *, stream: bool, has_store: bool, plan: Plan = LONG) -> None:
         self.cell = cell
-        self.turns = turns
-        self.restarts = restarts
+        self.plan = plan
         self.simulator = SIMULATORS[cell.provider](reply=self._reply, model=MODELS.get(cell.provider))
         clients = {**CLIENTS, **FORGETFUL_CLIENTS}
         self.client: AgentClient = clients[cell.client](self.simulator.spec, stream=stream)
@@ -119,11 +125,11 @@ class Conversation:
     async def run(self) -> None:
         app = self._start()
         calls: list[Call] = []
-        for turn in range(self.turns):
-            if turn == RESTART_TURN and self.restarts:
+        for turn in range(self.plan.turns):
+            if turn == self.plan.restart:
                 await app.close()
                 app = self._start()
-            if turn == COMPACTION_TURN:
+            if turn == self.plan.compaction:
                 await self._compact(app)
             self._speak(turn, calls)
             seen = await look(app, self.client.request())
@@ -156,16 +162,17 @@ class Conversation:
             results = [(call, f"4.{turn} m", turn % 5 == 4) for call in calls]
             self.client.give_results(results)
             return
-        image = turn in IMAGE_TURNS and self.cell.provider not in WITHOUT_IMAGES
+        image = turn in self.plan.images and self.cell.provider not in WITHOUT_IMAGES
         self.client.say(f"Question {turn}", image=image)
-        if turn == SYSTEM_TURN and self.client.HAS_INNER_SYSTEM:
+        if turn == self.plan.system and self.client.HAS_INNER_SYSTEM:
             self.client.say_system(SYSTEM)
 
 
 @cache
 def talk(cell: Cell, *, stream: bool, has_store: bool) -> Conversation:
     with TemporaryDirectory() as folder:
-        conversation = Conversation(cell, Path(folder), stream=stream, has_store=has_store)
+        plan = SHORT if stream or has_store else LONG
+        conversation = Conversation(cell, Path(folder), stream=stream, has_store=has_store, plan=plan)
         asyncio.run(conversation.run())
     return conversation
 
@@ -198,7 +205,7 @@ def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> Non
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(refusal) for refusal in conversation.simulator.refusals] == []
     assert [answer for answer in conversation.statuses if answer[0] != 200] == []
-    assert len(conversation.statuses) == TURNS
+    assert len(conversation.statuses) == conversation.plan.turns
 
 
 @each_store
@@ -209,7 +216,7 @@ def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> N
     summaries = conversation.segments[1:-1]  # a summary needs the text of a conversation, not its reasoning
     assert [str(loss) for loss in conversation.simulator.losses if loss.request not in summaries] == []
     assert conversation.lost == []
-    assert len(conversation.statuses) == TURNS
+    assert len(conversation.statuses) == conversation.plan.turns
 
 
 @each_store
@@ -218,7 +225,7 @@ def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> N
 def test_the_prefix_does_not_move(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     bodies = conversation.simulator.bodies
-    assert len(conversation.statuses) == TURNS
+    assert len(conversation.statuses) == conversation.plan.turns
     for number in range(1, len(bodies)):
         if number not in conversation.segments:
             before, after = bodies[number - 1].rstrip(b"]}"), bodies[number]

@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def serve(body: dict[str, Any]) -> Iterator[TokenServer]:
     with TokenServer(body) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server

@@ -51,7 +51,7 @@ class _Echo(BaseHTTPRequestHandler):
 @pytest.fixture
 def origin() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"

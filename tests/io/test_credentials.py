@@ -19,6 +19,7 @@ from dragoman.registry import Registry
 from dragoman.targets.credentials import Token
 from dragoman.targets.provider import Provider
 from dragoman.targets.target import Target
+from tests.support.sockets import PATIENCE
 
 ANSWER = msgspec.json.encode({"message": {"content": "fine"}, "done": True, "done_reason": "stop"})
 
@@ -175,27 +176,37 @@ def test_many_threads_share_one_fetch() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_many_tasks_share_one_fetch_and_the_loop_runs_on(*, is_async: bool) -> None:
-    keys = Keys(seconds=0.1)
+    """The key comes only after the loop has run: if the loop waited for the key, there would be none."""
     calls = 0
 
-    async def fetch() -> Token:
+    async def run() -> None:
         nonlocal calls
-        calls += 1
-        await asyncio.sleep(0.1)
-        return Token(value="secret-1")
+        loop, has_run = asyncio.get_running_loop(), threading.Event()
+        started, may_end = asyncio.Event(), asyncio.Event()
 
-    async def run() -> int:
-        credential = KeyFunction(fetch if is_async else keys)
+        def fetch() -> Token:
+            nonlocal calls
+            calls += 1
+            loop.call_soon_threadsafe(started.set)
+            assert has_run.wait(PATIENCE)
+            return Token(value="secret-1")
+
+        async def afetch() -> Token:
+            nonlocal calls
+            calls += 1
+            started.set()
+            await may_end.wait()
+            return Token(value="secret-1")
+
+        credential = KeyFunction(afetch if is_async else fetch)
         tasks = [asyncio.create_task(credential.asign(effect(credential))) for _ in range(100)]
-        ticks = 0
-        while not all(task.done() for task in tasks):
-            await asyncio.sleep(0.005)
-            ticks += 1
-        assert {task.result().secret for task in tasks} == {"secret-1"}
-        return ticks
+        await started.wait()
+        has_run.set()
+        may_end.set()
+        assert {http.secret for http in await asyncio.gather(*tasks)} == {"secret-1"}
 
-    assert asyncio.run(run()) >= 5
-    assert keys.calls + calls == 1
+    asyncio.run(run())
+    assert calls == 1
 
 
 def test_a_cancelled_caller_does_not_cancel_the_fetch_of_the_others() -> None:

@@ -6,8 +6,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 import anyio
 import httpx
@@ -83,6 +84,12 @@ class Way(Protocol):
 
 
 class Blocking:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
     def generate(self, model: Model, prompt: str = "hi", **options: Any) -> Response:
         response: Response = model.generate(prompt, **options)
         return response
@@ -102,6 +109,12 @@ class Blocking:
 class Async:
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.runner.close()
 
     def generate(self, model: Model, prompt: str = "hi", **options: Any) -> Response:
         response: Response = self.runner.run(model.agenerate(prompt, **options))
@@ -128,14 +141,16 @@ class Async:
         self.runner.run(work())
 
 
-@pytest.fixture(params=["blocking", "async"])
-def way(request: pytest.FixtureRequest) -> Iterator[Way]:
-    if request.param == "blocking":
-        yield Blocking()
-    else:
-        asynchronous = Async()
-        with asynchronous.runner:
-            yield asynchronous
+@pytest.fixture(params=[Blocking, Async], ids=["blocking", "async"])
+def make_way(request: pytest.FixtureRequest) -> type[Blocking | Async]:
+    kind: type[Blocking | Async] = request.param
+    return kind
+
+
+@pytest.fixture
+def way(make_way: type[Blocking | Async]) -> Iterator[Way]:
+    with make_way() as made:
+        yield made
 
 
 @pytest.fixture
@@ -243,18 +258,29 @@ TRANSIENT: list[tuple[str, ScriptLine, type[DragomanError]]] = [
 ]
 
 
-# A plain call has no limit but the whole one: a time-out of it ends the call.
-TRANSIENT_CASES = [
-    pytest.param(line, 0.5 if error is TimedOut else 5.0, streamed, id=f"{name}-{'streamed' if streamed else 'plain'}")
-    for name, line, error in TRANSIENT
-    for streamed in (False, True)
-    if streamed or error is not TimedOut
-]
-
-
 @EVERY_WIRE
-@pytest.mark.parametrize(("line", "limit", "streamed"), TRANSIENT_CASES)
-def test_a_transient_error_is_retried(way: Way, wire: str, line: ScriptLine, limit: float, *, streamed: bool) -> None:
+@STREAMED
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, id=name) for name, line, error in TRANSIENT if error is not TimedOut]
+)
+def test_a_transient_error_is_retried(way: Way, wire: str, line: ScriptLine, *, streamed: bool) -> None:
+    retried(way, wire, line, 5.0, streamed=streamed)
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, id=name) for name, line, error in TRANSIENT if error is TimedOut])
+def test_a_silence_is_retried(make_way: type[Blocking | Async], line: ScriptLine) -> None:
+    """A plain call has no limit but the whole one: a time-out of it ends the call. The wires wait at the same time."""
+
+    def work(wire: str) -> None:
+        with make_way() as own:
+            retried(own, wire, line, 2.0, streamed=True)
+
+    with ThreadPoolExecutor(len(wires.NAMES)) as pool:
+        calls = {wire: pool.submit(work, wire) for wire in wires.NAMES}
+    assert {wire: call.exception() for wire, call in calls.items()} == dict.fromkeys(wires.NAMES)
+
+
+def retried(way: Way, wire: str, line: ScriptLine, limit: float, *, streamed: bool) -> None:
     with FaultyServer(line, "Hello.") as server:
         limits = Timeouts(total=10.0, first_event=limit, idle=limit)
         response = ask(way, server.model(wire, backoff=0.0, timeout=limits), streamed=streamed)

@@ -42,7 +42,7 @@ from dragoman.http import Head, HttpRequest, HttpResponse, retry_after
 from dragoman.io import connection_pool as pool_module
 from dragoman.io import http1
 from dragoman.io import http_client as http_client_module
-from dragoman.io.connect import place_of
+from dragoman.io.connect import destination_of
 from dragoman.io.connection_pool import Pool
 from dragoman.io.http_client import HttpClient
 from dragoman.io.transport import RoutingTransport, Transport, make_transport
@@ -247,7 +247,7 @@ def test_each_request_has_its_own_headers_and_method(way: Way, pooled: Transport
 
 
 def test_a_client_keeps_a_limited_number_of_heads(way: Way, pooled: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client_module, "MAX_PLACES", 3)
+    monkeypatch.setattr(http_client_module, "MAX_DESTINATIONS", 3)
     with FaultyServer(RawResponse(body=b"{}"), repeat=True) as server:
         for number in range(10):
             way.send(pooled, Send(http(server, path=f"/{number}")))
@@ -506,10 +506,10 @@ def test_the_head_of_a_stream_that_drips_ends_in_time(way: Way, transport: Trans
 
 def test_the_limit_of_a_head_does_not_limit_the_body(way: Way, transport: Transport) -> None:
     """A pause in the body may be longer than the head may take."""
-    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.7)
-    assert way.send(transport, Send(http(origin), 5.0, head=0.5)).body == b"ab"
-    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.7)
-    assert way.read(transport, Open(http(origin, streamed=True), 0.5, total=5.0))[1] == b"ab"
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"ab",), pause=2.5)
+    assert way.send(transport, Send(http(origin), PATIENCE, head=2.0)).body == b"ab"
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"ab",), pause=2.5)
+    assert way.read(transport, Open(http(origin, streamed=True), 2.0, total=PATIENCE))[1] == b"ab"
 
 
 def test_the_limit_of_a_call_limits_connecting_too(way: Way, transport: Transport) -> None:
@@ -690,7 +690,7 @@ def test_idle_connections_are_limited_in_number_and_in_time(monkeypatch: pytest.
             raise AssertionError
 
     monkeypatch.setattr(pool_module, "MAX_IDLE", 2)
-    here, there = (place_of(f"http://box:{port}", {}) for port in (1, 2))
+    here, there = (destination_of(f"http://box:{port}", {}) for port in (1, 2))
     assert here is not None
     assert there is not None
     pool: Pool[Idle] = Pool()

@@ -27,6 +27,14 @@ def test_a_long_pattern_of_names_is_refused() -> None:
     check_size({"patternProperties": 3, "pattern": 3})
 
 
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$recursiveRef"])
+def test_a_long_reference_is_refused(keyword: str) -> None:
+    longest = "#/$defs/" + "a" * (cost_bounds.MAX_REF - 8)
+    check_size({"items": {keyword: longest}, "properties": {keyword: {"type": "null"}}})
+    with pytest.raises(InvalidRequest, match=r"must have at most 2000 characters, got 2001; shorten the name"):
+        check_size({"items": {keyword: longest + "a"}})
+
+
 LOOP: dict[str, Any] = {"$ref": "#"}
 LEAF: dict[str, Any] = {"type": "null"}
 

@@ -108,7 +108,9 @@ def changes(name: str) -> Iterator[tuple[str, str, str]]:
             yield feature, REFUSED, error.message
         else:
             for notice in notices:
-                yield feature, notice.kind, notice.why.removeprefix(f"{target.wire}: ").removeprefix(f"{target.name}: ")
+                why = notice.why.removeprefix(f"{target.wire}: ").removeprefix(f"{target.name}: ")
+                is_one_of_several = f"`{notice.what}`" in feature and feature != f"`{notice.what}`"
+                yield feature, notice.kind, f"`{notice.what}` is {notice.kind}: {why}" if is_one_of_several else why
 
 
 def target_of(name: str) -> Target:

@@ -7,6 +7,7 @@ interpreter. So does a process whose environment changes the interpreter (`PYTHO
 """
 
 import atexit
+import ctypes
 import gc
 import importlib
 import io
@@ -123,6 +124,7 @@ def run(
         code = process.wait(timeout)
     finally:
         process.kill()
+        process.wait()
         for thread in threads:
             thread.join()
     return code, outputs[out], outputs[err]
@@ -228,6 +230,17 @@ def _open_standard_streams() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+def _keep_modules() -> None:
+    """Let the interpreter end without the modules: it would clear each, and for that copy the memory of the server.
+
+    This is the last thing that runs before the interpreter writes out its streams. What is in the modules is not deleted.
+    """
+    kept = {name: module for name, module in sys.modules.items() if name not in ("sys", "builtins", "__main__")}
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    for name in kept:
+        del sys.modules[name]
+
+
 def main() -> None:
     """Serve; in a fork, run its module as the interpreter would do."""
     _preload()
@@ -241,6 +254,7 @@ def main() -> None:
     os.chdir(job.cwd)
     sys.path[0] = job.cwd
     sys.argv = [job.module, *job.words]
+    atexit.register(_keep_modules)
     runpy.run_module(job.module, run_name="__main__", alter_sys=True)
 
 

@@ -29,7 +29,7 @@ class Recorder:
         self.headers: dict[str, str] = {"content-type": "application/json"}
         self.body = json.dumps({"message": "no", "error": {"message": "no"}} if body is None else body).encode()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
 
     @property
     def origin(self) -> str:

@@ -532,7 +532,7 @@ LISTS_OF_PROBLEMS = frozenset({"Registry().load_config", "Registry().load_tables
 
 
 def outcome(tried: Case, parameter: str, value: Any) -> str | None:
-    """What is wrong with the call, or None."""
+    """What is wrong with the call, or None; within `time_limits`."""
     try:
         with _limit(SECONDS):
             return _problem_of_value(call(tried, {parameter: value}), parameter)
@@ -610,19 +610,26 @@ def _problem_of_value(result: Any, parameter: str) -> str | None:
 
 
 @contextmanager
-def _limit(seconds: float) -> Generator[None]:
-    """TimeoutError after some seconds, also from a loop that never ends."""
+def time_limits() -> Generator[None]:
+    """In this block, a call that hangs raises TimeoutError, also from a loop that never ends."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TimeoutError("it hangs")
 
     old = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, old)
+
+
+@contextmanager
+def _limit(seconds: float) -> Generator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
 
 
 async def _await(result: Any) -> Any:

@@ -102,6 +102,19 @@ def test_no_header_of_the_user_is_recorded_in_any_form(secret: str, stream: bool
     assert [form for form in forms if form in recorded] == []
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_key_that_is_encoded_more_than_needed_is_not_recorded(stream: bool) -> None:  # noqa: FBT001
+    key = KEYS[0]
+    forms = [
+        "".join(f"%{ord(sign):02x}" for sign in key),
+        key.replace("-", "%2D"),
+        "".join(f"\\u{ord(sign):04x}" for sign in key),
+        "".join(f"&#{ord(sign)};" for sign in key),
+        key.replace("-", "&#x2D;"),
+    ]
+    assert tape(key, "You sent " + " and ".join(forms), stream=stream).count(b"[redacted]") >= len(forms)
+
+
 def test_the_password_of_basic_authentication_is_not_recorded() -> None:
     header = "Basic " + b64encode(b"me:open-sesame").decode()
     recorded = tape("", "your password is open-sesame", headers={"authorization": header})

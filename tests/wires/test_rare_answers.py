@@ -301,7 +301,7 @@ def test_a_request_that_is_wrong_within_its_bounds_keeps_its_own_error() -> None
 
 
 def test_a_stored_conversation_goes_on_with_the_output_of_a_special_tool() -> None:
-    hooks = wires.get("openai_responses").stored_conversations
+    hooks = wires.get("openai_responses").continuation
     assert hooks is not None
     output: dict[str, Any] = {"type": "tool_search_output", "call_id": "a", "execution": "client", "tools": []}
     stored = hooks.record(

@@ -42,11 +42,11 @@ from dragoman.wires.common.server_endpoints import (
     FetchResponse,
     ListModels,
     Rerank,
+    ResponseContinuation,
     Route,
     ServerEndpoint,
     ShowModel,
     StaticDocument,
-    StoredConversations,
     StoredResponse,
     StoredResponseQuery,
     path_parameter,
@@ -313,8 +313,8 @@ def test_a_streamed_response_to_a_prompt() -> None:
 CALL = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
 
 
-def memory() -> StoredConversations:
-    result = wires.get("openai_responses").stored_conversations
+def memory() -> ResponseContinuation:
+    result = wires.get("openai_responses").continuation
     assert result is not None
     return result
 
@@ -329,7 +329,7 @@ def answered(*parts: Any, id: str = "resp_1") -> Response:
 
 
 def test_only_what_remembers_has_a_memory() -> None:
-    assert [name for name in NAMES if wires.get(name).stored_conversations] == [
+    assert [name for name in NAMES if wires.get(name).continuation] == [
         "google_interactions",
         "openai_responses",
     ]

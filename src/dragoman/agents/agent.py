@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 from msgspec.structs import replace
 
 from dragoman import api
-from dragoman.agents.budget import Budget, check_prices_installed, price
+from dragoman.agents.budget import Budget, price
 from dragoman.agents.events import Result, RunEvent
 from dragoman.agents.loop import CallModel, LoopSettings, Run
 from dragoman.engine.call_context import Timeouts
@@ -151,7 +151,6 @@ class Agent(Generic[T]):
             self._output_type: OutputType[T] | None = None if is_plain else output_type_of(output)
         budget = options.get("budget") or Budget()
         if budget.money is not None and budget.price is None:
-            check_prices_installed()
             budget = replace(budget, price=price)
         self._budget = budget
 

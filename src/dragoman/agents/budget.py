@@ -1,6 +1,6 @@
 """The limits of a run in tokens, money and seconds, and the counting of what the run has used.
 
-Prices come from the package genai-prices, unless you pass your own function.
+Prices come from the list of this package, then from genai-prices if it is installed, unless you pass your own function.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from importlib import import_module
 
 import msgspec
 
-from dragoman.errors import BudgetExceeded, DragomanError, SetupError, TimedOut, Unsupported
+from dragoman.errors import BudgetExceeded, DragomanError, TimedOut, Unsupported
+from dragoman.targets.prices import cost_of
 from dragoman.types import Response, Usage, add_usage
 from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.fields import check_struct
@@ -19,11 +20,13 @@ class Budget(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The limits of a run. They are checked before each step, so the last step may exceed them a little."""
 
     tokens: WholeNumber | None = None
+    """Tokens of all prompts and answers together, also those of sub-agents."""
     money: Amount | None = None
-    """In dollars."""
+    """Dollars of all steps together."""
     seconds: Amount | None = None
+    """Seconds since the run began, with the time of its tools."""
     price: Callable[[Response], float] | None = None
-    """Returns the cost of a response in dollars. Without it, genai-prices is used."""
+    """Returns the cost of a response in dollars. Without it, the price lists are used."""
 
     def __post_init__(self) -> None:
         check_struct(self)
@@ -98,39 +101,42 @@ class BudgetTracker:
 
 
 def price(response: Response, /) -> float:
-    """Return the cost of a response in dollars: its own, or by the prices of genai-prices.
+    """Return the cost of a response in dollars: its own, or by the price lists.
 
     >>> from dragoman.types import Finish, Usage, assistant
     >>> usage = Usage(input=1_000_000, output=0)
     >>> answer = Response(message=assistant("hi"), finish=Finish(reason="stop"), target="openai/gpt-4o", usage=usage)
-    >>> price(answer) > 0
-    True
+    >>> price(answer)
+    2.5
     """
-    if response.cost is not None:
-        return response.cost.usd
-    check_prices_installed()
-    from genai_prices import Usage, calc_price
-
     provider, _, model = (response.target or "").partition("/")
-    usage = Usage(
-        input_tokens=response.usage.input,
-        output_tokens=response.usage.output,
-        cache_read_tokens=response.usage.cache_read,
-        cache_write_tokens=response.usage.cache_write,
+    cost = response.cost or cost_of(provider, model, response.usage)
+    if cost is not None:
+        return cost.usd
+    dollars = _newer_price(provider, model, response.usage)
+    if dollars is None:
+        raise Unsupported(
+            f"{response.target}: no known price; pass Budget(price=...) with a function of the response, "
+            "or install dragoman[prices], whose list is longer"
+        )
+    return dollars
+
+
+def _newer_price(provider: str, model: str, used: Usage) -> float | None:
+    """The dollars by genai-prices; None if it is not installed, or does not have the model."""
+    try:
+        prices = import_module("genai_prices")
+    except ImportError:
+        return None
+    usage = prices.Usage(
+        input_tokens=used.input,
+        output_tokens=used.output,
+        cache_read_tokens=used.cache_read,
+        cache_write_tokens=used.cache_write,
     )
     for provider_id in (provider, None):
         try:
-            return float(calc_price(usage, model, provider_id=provider_id).total_price)
+            return float(prices.calc_price(usage, model, provider_id=provider_id).total_price)
         except (LookupError, ValueError):
             continue
-    raise Unsupported(f"{response.target}: no known price; pass Budget(price=...) with a function of the response")
-
-
-def check_prices_installed() -> None:
-    """Raise SetupError if genai-prices is not installed."""
-    try:
-        import_module("genai_prices")
-    except ImportError as error:
-        raise SetupError(
-            "Budget(money=...) needs prices; pip install 'dragoman[prices]', or pass Budget(price=...)"
-        ) from error
+    return None

@@ -48,7 +48,8 @@ def call_gateway(
             f"no gateway runs at {request.redacted().origin}; start one with dragoman serve, or pass --gateway URL"
         ) from error
     if response.status >= 300:
-        hint = "; set DRAGOMAN_KEY to a key with the role admin" if response.status in (401, 403) else ""
+        kind = "with the role admin" if path.startswith("/admin/") else "of this gateway"
+        hint = f"; set DRAGOMAN_KEY to a key {kind}" if response.status in (401, 403) else ""
         message = _message(response) or f"{request.redacted().url} answered {response.status}"
         if response.status == 401 and not key:
             message = f"the gateway at {request.redacted().origin} needs a key"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.cli.parser import config_path
 from dragoman.errors import SetupError
-from dragoman.gateway.config import Config
+from dragoman.gateway.config import FILE, Config
 from dragoman.gateway.runtime import read_gateway_config, read_gateway_settings
 from dragoman.gateway.server.start_checks import address
 from dragoman.gateway.store import Store, open_store
@@ -43,8 +43,11 @@ def gateway_store(arguments: Namespace, /) -> Store:
     """Open the store of the config. A store in memory belongs to one gateway process, so it is an error here."""
     url = gateway_config(arguments).gateway.store
     if url == "memory":
+        path = config_path(arguments)
+        if path is None and not Path(FILE).exists():
+            raise SetupError(f"there is no {FILE} in this folder; name the config of the gateway with --config FILE")
         raise SetupError(
-            'store must be shared with the gateway, got "memory"; '
-            'set store = "sqlite:PATH" or a redis:// URL in [gateway] of the config'
+            f'{path or FILE}: store must be shared with the gateway, got "memory"; '
+            'set store = "sqlite:PATH" or a redis:// URL in [gateway]'
         )
     return open_store(url)

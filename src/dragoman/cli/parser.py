@@ -1,7 +1,7 @@
 """The argument parsers of all commands, in one place; a command's module is imported only when it runs."""
 
 import os
-from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
@@ -42,6 +42,8 @@ def config_path(arguments: Namespace, /) -> str | None:
 
 _READ_CONFIG_HERE = {"admin", "doctor", "health", "serve", "targets", "usage"}
 """Commands that also read the config of the current folder."""
+_READ_NO_CONFIG = {"completion", "import-litellm", "keys"}
+"""Commands that read no config; the option is accepted as that of every command, but not shown."""
 
 
 class Command(NamedTuple):
@@ -71,7 +73,8 @@ def parser_of(command: str, /) -> Parser:
     record.add(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     here = ", or ./dragoman.toml" if command in _READ_CONFIG_HERE else ""
-    parser.add_argument("--config", metavar="FILE", help=f"config file (default: $DRAGOMAN_CONFIG{here})")
+    default = SUPPRESS if command in _READ_NO_CONFIG else f"config file (default: $DRAGOMAN_CONFIG{here})"
+    parser.add_argument("--config", metavar="FILE", help=default)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
@@ -91,7 +94,7 @@ def overview() -> str:
             "model of the first provider whose key is set, or demo/any, which needs no key",
             "and no network.",
             "",
-            "Exit codes: 0 success, 1 failure, 2 usage error.",
+            "Exit codes: 0 success, 1 failure, 2 usage error, 130 after Ctrl-C.",
             "More: dragoman COMMAND --help, dragoman --version.",
             "",
         )

@@ -1,6 +1,7 @@
 """What a command writes: results to stdout, notes to stderr; coloured on a terminal, plain in a pipe."""
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -183,7 +184,13 @@ def describe_error(error: Exception, /) -> str:
     else:
         is_named = isinstance(error, DragomanError) and type(error) not in (DragomanError, SetupError)
         text = f"{type(error).__name__}: {error}" if is_named else str(error)
-    return _join_lines(redact(_valid_utf8(text)))
+    return _join_lines(redact(_valid_utf8(_without_parameter(text))))
+
+
+def _without_parameter(text: str) -> str:
+    """The text of an error about a missing key; the command line has no parameter `api_key`."""
+    text = re.sub(r"(?<=set )(.+?),? or pass api_key=( \([^()]*\))?", r"\1", text)
+    return text.replace("no API key; pass api_key=", "no API key; set api_key of the provider in the config")
 
 
 def _count_failures(attempts: "Iterable[Attempt]") -> list[str]:

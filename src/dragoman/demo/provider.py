@@ -9,6 +9,7 @@ It speaks Chat Completions with the server half of that wire, so a demo answer t
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from operator import mul
@@ -96,14 +97,18 @@ class _MemoryHandle:
 
 def _delay(effect: Send | Open) -> float:
     """Return the seconds to wait before the answer; not more than the time limit of the request."""
-    if _model_of(effect.request) != "slow":
-        return 0.0
-    return SLOW_SECONDS if effect.timeout is None else min(SLOW_SECONDS, effect.timeout)
+    return min(SLOW_SECONDS, _limit(effect)) if _model_of(effect.request) == "slow" else 0.0
 
 
 def _check_time(effect: Send | Open) -> None:
-    if effect.timeout is not None and effect.timeout <= SLOW_SECONDS and _model_of(effect.request) == "slow":
+    if _limit(effect) <= SLOW_SECONDS and _model_of(effect.request) == "slow":
         raise TimedOut("demo: no response in time")
+
+
+def _limit(effect: Send | Open) -> float:
+    """Seconds until the first byte must have come."""
+    head = effect.head if isinstance(effect, Send) else None
+    return min((limit for limit in (effect.timeout, head) if limit is not None), default=math.inf)
 
 
 def _model_of(request: HttpRequest) -> str:

@@ -10,7 +10,7 @@ from dragoman import wires
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Compute, Fetch, Now, Plan, Send, Sign
 from dragoman.engine.exchange import MAX_BODY, Completed, exchange, time_left
-from dragoman.engine.structured_output import OutputPlan, plan_structured_output
+from dragoman.engine.structured_output import OutputForm, choose_output_form
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, Unsupported
 from dragoman.http import MIN_SECRET, HttpRequest, HttpResponse, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
@@ -25,14 +25,15 @@ FETCH_TIMEOUT = 15.0
 HEAVY_MESSAGES = 1000
 """A request with more messages is encoded outside the event loop: 10 000 take about 0.1 s."""
 HEAVY_VALUES = 5000
-"""So do more values in the arguments of its tool calls, and longer results, which some wires parse."""
+"""JSON values in tool call arguments above which encoding runs outside the event loop."""
 HEAVY_TEXT = 64 * 1024
+"""The same for the characters of tool results."""
 T = TypeVar("T")
 Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
 
 
 def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Completed]:
-    """Send one request to one target. A streamed one emits its events.
+    """Send one request to one target. If the request is streamed, the plan emits events.
 
     >>> from dragoman.targets.providers import target
     >>> plan = attempt(Request(), target("ollama/x"), CallContext())
@@ -40,13 +41,12 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
     (Now(), 'http://localhost:11434/api/chat')
     """
     try:
-        if target.lacks_key:
-            check_key(target)
+        check_key(target)
         notices = call.notices
         if call.adapt is not None:
             request, changes = call.adapt(request, target)
             notices += changes
-        output = OutputPlan(request=request) if request.schema is None else _plan_output(request, target)
+        output = OutputForm(request=request) if request.schema is None else _checked_output_form(request, target)
         client = wires.get(target.wire).client
         if len(output.request.messages) <= HEAVY_MESSAGES and is_text_only(output.request):
             http = client.encode_request(output.request, target)
@@ -72,16 +72,19 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
         raise
 
 
-def _plan_output(request: Request, target: Target) -> OutputPlan:
+def _checked_output_form(request: Request, target: Target) -> OutputForm:
     """How JSON is requested. A schema that must be native is refused here; the wire refuses all else that it must."""
     check_capabilities(request, target)
-    return plan_structured_output(request, target)
+    return choose_output_form(request, target)
 
 
 def sign_and_send(
     http: HttpRequest, target: Target, deadline: float | None, send: Callable[[HttpRequest], Plan[T]], /
 ) -> Plan[T]:
-    """Sign a request if the target has a credential, and send it. If the server rejects the key, try another one."""
+    """Sign a request if the target has a credential, and send it.
+
+    If the server rejects the key, fetch a new key and send it once more.
+    """
     if target.credential is None:
         with annotate_errors(target, http):
             return (yield from send(http))
@@ -90,7 +93,7 @@ def sign_and_send(
         with annotate_errors(target, signed):
             return (yield from send(signed))
     except AuthFailed as error:
-        if not is_key_rejected(error):
+        if not can_renew_key(error):
             raise
         again = yield from _sign(http, target, deadline, signed.secret)
         if again.secret == signed.secret:
@@ -99,8 +102,8 @@ def sign_and_send(
         return (yield from send(again))
 
 
-def send_aside(http: HttpRequest, target: Target, call: CallContext, /) -> Plan[HttpResponse]:
-    """Send a request besides the one of the attempt; raises its error."""
+def send_extra_request(http: HttpRequest, target: Target, call: CallContext, /) -> Plan[HttpResponse]:
+    """Send a request other than the call itself, such as an upload; raises its error."""
 
     def send(signed: HttpRequest) -> Plan[HttpResponse]:
         now: float = yield Now()
@@ -116,10 +119,10 @@ def send_aside(http: HttpRequest, target: Target, call: CallContext, /) -> Plan[
     return (yield from sign_and_send(http, target, call.deadline, send))
 
 
-def is_key_rejected(error: AuthFailed, /) -> bool:
+def can_renew_key(error: AuthFailed, /) -> bool:
     """Whether another key may help: the status is 401, or the code says that the key has expired.
 
-    >>> is_key_rejected(AuthFailed("no", status=403)), is_key_rejected(AuthFailed("no", status=401))
+    >>> can_renew_key(AuthFailed("no", status=403)), can_renew_key(AuthFailed("no", status=401))
     (False, True)
     """
     return error.status == 401 or "expiredtoken" in (error.code or "").lower()
@@ -140,18 +143,18 @@ def build_request(request: Request, target: Target, /) -> HttpRequest:
     '/api/chat'
     """
     with annotate_errors(target):
-        output = _plan_output(request, target)
+        output = _checked_output_form(request, target)
         encode = wires.get(target.wire).client.encode_request
         try:
-            http = _encode_now(output.request, target, CallContext(), encode)
+            http = _encode_without_io(output.request, target, CallContext(), encode)
         except Unsupported:
             if not has_result_media(request):
                 raise
-            http = _encode_now(output.request, target, CallContext(degrade_tool_media=True), encode)
+            http = _encode_without_io(output.request, target, CallContext(degrade_tool_media=True), encode)
         return _add_notices(output.notices, http)
 
 
-def _encode_now(request: Request, target: Target, call: CallContext, encode: Encode) -> HttpRequest:
+def _encode_without_io(request: Request, target: Target, call: CallContext, encode: Encode) -> HttpRequest:
     media = _checked_media(request, target, call)
     return encode(request, target) if media is None else _fit_and_encode(media, target, encode)
 
@@ -176,7 +179,7 @@ def check_key(target: Target, /) -> None:
 
 
 def encode_with_media(request: Request, target: Target, call: CallContext, encode: Encode, /) -> Plan[HttpRequest]:
-    """Encode a request; before, fetch its images if the call wants that, and make its media fit the target."""
+    """Fetch images if `fetch_images` is set, adapt the media to the target, then encode."""
     media = _checked_media(request, target, call)
     is_heavy = _is_heavy(request) or (media is not None and media.is_heavy)
     if media is not None and call.fetch_images:
@@ -196,19 +199,20 @@ def _is_heavy(request: Request) -> bool:
     """Whether the encoding takes long. This looks at a few thousand values at most."""
     if len(request.messages) > HEAVY_MESSAGES:
         return True
-    values, characters = HEAVY_VALUES, HEAVY_TEXT
+    values_left, characters_left = HEAVY_VALUES, HEAVY_TEXT
     for message in request.messages:
         for part in message.parts:
             if type(part) is ToolCall:
-                values -= count_values(part.arguments, values)
+                values_left -= count_values(part.arguments, values_left)
             elif type(part) is ToolResult:
-                characters -= len(part.text)
-            if values <= 0 or characters <= 0:
+                characters_left -= len(part.text)
+            if values_left <= 0 or characters_left <= 0:
                 return True
     return False
 
 
 def _checked_media(request: Request, target: Target, call: CallContext) -> RequestMedia | None:
+    """The media of a request, if it has any; raises Unsupported for what the target cannot take."""
     degrade = call.degrade_tool_media
     media = find_media(request, target.capabilities, call.media_cache, degrade_tool_media=degrade)
     if media is not None:
@@ -217,7 +221,7 @@ def _checked_media(request: Request, target: Target, call: CallContext) -> Reque
 
 
 def _fetch_images(media: RequestMedia, call: CallContext) -> Plan[None]:
-    """Put the images that the target cannot fetch into the cache."""
+    """Fetch the images that the target cannot fetch itself, and put them into the cache."""
     for url in media.urls:
         result = yield from _fetch_image(url, call)
         call.media_cache.add(url, result)
@@ -229,7 +233,9 @@ def _fetch_image(url: str, call: CallContext) -> Plan[bytes | Unsupported]:
     now: float = yield Now()
     timeout = time_left(call.deadline, now, FETCH_TIMEOUT)
     if call.media_cache.room <= 0:
-        return Unsupported(f"cannot fetch {redact_url(url)}: the images of this call have too many bytes together")
+        return Unsupported(
+            f"cannot fetch {redact_url(url)}: the images of this call are larger than the limit in total"
+        )
     try:
         data: bytes = yield Fetch(url, timeout or FETCH_TIMEOUT, call.media_cache.room)
     except Unsupported as error:
@@ -262,9 +268,9 @@ def _add_notices(notices: tuple[Notice, ...], http: HttpRequest) -> HttpRequest:
 
 
 class annotate_errors:  # noqa: N801 - used like a function, as contextlib's are
-    """Adds to errors whose they are and, for a 404, the URL; removes the API key if a server repeats it.
+    """Adds the provider and the model to errors, and the URL to a 404. Removes API keys from messages.
 
-    Errors without `http` happen before anything is sent: they do not count against the target.
+    Without `http`, nothing was sent yet: the error does not count against the target.
 
     >>> with annotate_errors(Target(provider="p", model="m", wire="w", base_url="https://x")):
     ...     raise Unsupported("does not support tools")
@@ -288,7 +294,7 @@ class annotate_errors:  # noqa: N801 - used like a function, as contextlib's are
 
 
 def annotate_error(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> None:
-    """Do for one error what `annotate_errors` does for those of a block."""
+    """Like `annotate_errors`, for one error."""
     message, code = error.message, error.code
     if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
         message = f"{message} (at {redact_url(http.url)})"

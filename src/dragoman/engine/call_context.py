@@ -28,6 +28,7 @@ class Timeouts(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     total: float | None = 600.0
     """The whole call, across all attempts."""
     connect: float | None = 10.0
+    """Until a connection is ready: name, TCP, proxy, TLS."""
     first_event: float | None = None
     """Until a stream has content; pings do not count. For a plain call: until its answer begins. Then the attempt ends,
     and the chain goes on."""

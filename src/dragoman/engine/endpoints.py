@@ -13,7 +13,7 @@ from dragoman.engine.effects import Now, Plan, Random, Send, Sleep
 from dragoman.engine.error_policy import error_policy
 from dragoman.engine.exchange import MAX_BODY, add_provider_headers, name_limit, time_left
 from dragoman.engine.failover import ChainOptions
-from dragoman.engine.structured_output import plan_structured_output
+from dragoman.engine.structured_output import choose_output_form
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, TimedOut, Unsupported
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.media import has_result_media
@@ -64,7 +64,7 @@ def count_tokens(request: Request, target: Target, options: ChainOptions, /) -> 
     with annotate_errors(target):
         check_key(target)
         check_capabilities(request, target)
-        planned = plan_structured_output(request, target).request
+        planned = choose_output_form(request, target).request
         try:
             http = yield from encode_with_media(planned, target, call, endpoints.encode_tokens)
         except Unsupported:

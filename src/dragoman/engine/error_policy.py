@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from dragoman.engine.effects import Job, Plan, perform
 from dragoman.errors import DragomanError, ProviderError, SetupError, redact
+from dragoman.http import MAX_WAIT
 from dragoman.types.fields import check_struct
 from dragoman.types.parameters import NamedParameters
 
@@ -27,6 +28,49 @@ class ErrorPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_onl
 
     def __post_init__(self) -> None:
         check_struct(self, SetupError)
+
+
+class Decision(NamedTuple):
+    """What to do after an error: retry the target, try the next one, or fail unless the target has fallbacks."""
+
+    outcome: Literal["retry", "next", "fail"]
+    seconds: float = 0.0
+    """Until the retry."""
+    cooldown: float | None = None
+    """The Retry-After in seconds, if it is too long to wait for."""
+
+
+def decide(
+    error: DragomanError,
+    policy: ErrorPolicy,
+    options: "ChainOptions",
+    backoff: float,
+    time_left: float,
+    /,
+    *,
+    may_stay: bool,
+    has_other: bool,
+) -> Decision:
+    """What to do after an error.
+
+    `may_stay`: the target may be tried again. `has_other`: another target is available.
+
+    >>> from dragoman.engine.failover import ChainOptions
+    >>> from dragoman.errors import RateLimited
+    >>> policy = ErrorPolicy(retry=True, fail_over=True, count_failure=True)
+    >>> decide(RateLimited("slow", retry_after=9), policy, ChainOptions(), 0.2, 60.0, may_stay=True, has_other=True)
+    Decision(outcome='next', seconds=0.0, cooldown=9)
+    """
+    leave: Literal["next", "fail"] = "next" if policy.fail_over else "fail"
+    wait = backoff
+    if error.retry_after is not None:
+        wait = min(MAX_WAIT, error.retry_after)
+        is_last = may_stay and not has_other
+        longest = options.max_retry_after if is_last else options.max_retry_after_with_fallback
+        is_too_long = wait > longest or (is_last and wait >= time_left)
+        if is_too_long and (policy.retry or policy.fail_over):
+            return Decision(leave, cooldown=wait)
+    return Decision("retry", wait) if may_stay and wait < time_left else Decision(leave)
 
 
 def error_policy(error: DragomanError, options: "ChainOptions", /) -> Plan[ErrorPolicy]:

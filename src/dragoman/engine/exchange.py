@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Compute, Emit, Exchange, Now, Open, Plan, Read, Send
-from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
+from dragoman.engine.structured_output import OutputForm, ToolOutputDecoder
 from dragoman.errors import (
     Blocked,
     ConnectTimeout,
@@ -62,7 +62,7 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 def exchange(
-    http: HttpRequest, output: OutputPlan, target: Target, client: ClientHalf, call: CallContext, /
+    http: HttpRequest, output: OutputForm, target: Target, client: ClientHalf, call: CallContext, /
 ) -> Plan[Completed]:
     """Send a request and read its answer. A streamed answer emits its events on the way."""
     began: float = yield Now()
@@ -236,7 +236,7 @@ def is_empty_response(response: Response, request: Request, /) -> bool:
 
 class _StreamedExchange:
     def __init__(
-        self, http: HttpRequest, output: OutputPlan, target: Target, client: ClientHalf, call: CallContext
+        self, http: HttpRequest, output: OutputForm, target: Target, client: ClientHalf, call: CallContext
     ) -> None:
         self._http = http
         self._request = output.request
@@ -402,7 +402,7 @@ class _StreamedExchange:
         usage = error.usage or partial.usage
         notices = self._http.notices + partial.notices
         raise Interrupted(
-            f"the stream broke: {type(error).__name__}: {error.message}",
+            f"the stream broke: {error.message.removeprefix(f'{self._target.wire}: ')}",
             partial=msgspec.structs.replace(partial, target=self._name, usage=usage, notices=notices),
             status=error.status,
             code=error.code,

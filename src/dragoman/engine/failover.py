@@ -1,11 +1,12 @@
 """Runs a request against a chain of targets until one answers.
 
 Targets are tried in order. An error says by its policy what happens next: retry the same target after a wait, try the
-next one, or end the call. A target on cooldown is passed over only while another one may be called; if no other is
-left, the call uses it: health chooses between targets and never makes a call fail. Only a gateway may refuse requests
-to a target that is down. Every try is recorded as an `Attempt`, on the response and on the error that ends the chain.
+next one, or end the call. A target on cooldown is skipped while another target can be called. If there is no other, it
+is called anyway. Exception: a gateway with `when_all_cooling_down="shed"`. Every try is recorded as an `Attempt`, on
+the response and on the error that ends the chain.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
 from dragoman.engine.effects import Now, Observe, Plan, Random, Sleep
-from dragoman.engine.error_policy import ErrorPolicy, describe, error_policy
+from dragoman.engine.error_policy import ErrorPolicy, decide, describe, error_policy
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
 from dragoman.engine.health import Health, TargetAdmission, TrialLease
@@ -26,7 +27,6 @@ from dragoman.engine.target_load import LimitState, Loads, look_later
 from dragoman.engine.uploads import attempt_with_files
 from dragoman.errors import AuthFailed, DragomanError, Interrupted, RateLimited, SetupError, TimedOut, Unsupported
 from dragoman.events import Restarted
-from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.connection_options import ConnectionOptions
 from dragoman.targets.estimates import prompt_tokens, total_tokens
@@ -42,29 +42,30 @@ WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 MAX_TRIAL_WAIT = 1.0
 """Seconds that a request waits for the result of the trial of another request."""
-TRIAL_CHECK = 0.05
-"""Seconds from one look at a trial to the next."""
+TRIAL_POLL_INTERVAL = 0.05
+"""Seconds between two checks of a running trial."""
 
 
 class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
     """How a chain behaves."""
 
     retries: WholeNumber = 2
-    """How often a target is tried again after an error that may pass. If it goes on cooldown and another target may be
-    called, that one is tried first."""
+    """How often a target is tried again after an error that may pass. If the target goes on cooldown and another target
+    is available, the other target is tried first."""
     max_retry_after_with_fallback: Amount = 5.0
-    """If a provider asks for a longer wait, put it on cooldown and try the next target."""
+    """Longest Retry-After to wait for while another target is available. If longer, the target goes on cooldown and the
+    next one is tried. Also the longest wait for room in a limit."""
     max_retry_after: Amount = 60.0
     """The longest wait that a provider may ask for if no other target is available; a longer one ends the call."""
     backoff: Amount = 0.25
-    """Seconds before the first retry at most; doubled for each further retry."""
+    """Longest wait before the first retry, in seconds; doubled for each further retry."""
     backoff_cap: Amount = 4.0
     """The longest backoff in seconds."""
     fail_over_on_permanent: bool = False
     """Whether to try the next target after errors that a retry cannot change (400, 405, 422, blocked)."""
     when_all_cooling_down: WhenAllCoolingDown = "try"
-    """If all targets are on cooldown: try them anyway; or, for a gateway, shed load while they are down. Then one
-    request at a time tries a target that had nothing but failures for a while, and the others fail at once."""
+    """If all targets are on cooldown: `try` them anyway; or `shed` (for gateways): to a target that has failed for some
+    time, only one test request at a time is sent; other requests fail at once."""
     on_interrupt: OnInterrupt = "fail"
     """If a stream breaks after events were emitted: fail, or start again with the next target."""
     classify: Callable[[DragomanError], ErrorPolicy | None] | None = None
@@ -72,11 +73,11 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     order: Order = "in_order"
     """The order of the targets; pools have their own."""
     costs: Mapping[str, Amount] = {}
-    """Relative costs by target, for `weighted` and `cheapest`: a target of twice the cost comes first half as often."""
+    """Costs by target, for `weighted` and `cheapest`: a target with double cost is tried first half as often."""
     weights: Mapping[str, Amount] = {}
     """By target, for all orders that share requests: a target of weight 2 comes first twice as often."""
     affinity: Affinity = "none"
-    """What requests have in common that go to the same target, whose prompt cache then helps."""
+    """Which part of two requests must be equal so that they go to the same target and use its prompt cache."""
     fallbacks: Fallbacks = {}
     """By kind of error: the spec to continue with, such as a model with a larger context."""
     timeouts: Timeouts = Timeouts()
@@ -90,15 +91,15 @@ class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     def __post_init__(self) -> None:
         fallbacks: object = self.fallbacks
         if isinstance(fallbacks, list | tuple | str):  # as in LiteLLM
-            hint = "for other targets write a spec with commas, such as 'openai/gpt-5, anthropic/claude-sonnet-4-5'"
-            reason = f"fallbacks must be a dict by kind of error, got {type(fallbacks).__name__}; {hint}"
+            hint = "to try other targets after any error, write a spec with commas, such as 'openai/gpt-5, xai/grok-4'"
+            reason = f"fallbacks must be a dict {{kind of error: spec}}, got {type(fallbacks).__name__}; {hint}"
             raise SetupError(reason, param="fallbacks")
         check_struct(self, SetupError)
         if self.fallbacks:
             check_fallbacks(self.fallbacks)
 
     @property
-    def is_routed(self) -> bool:
+    def needs_routing(self) -> bool:
         """Whether there is more to choose than the next target."""
         return self.order != "in_order" or self.affinity != "none" or bool(self.fallbacks)
 
@@ -119,8 +120,8 @@ class _Candidate(msgspec.Struct, eq=False):
     retries: int = 0
     """How often it was tried again."""
     not_before: float | None = None
-    """Until when its provider asked this call to wait."""
-    degrade: bool = False
+    """Earliest time of the next attempt (from Retry-After)."""
+    without_tool_media: bool = False
     """Whether to send it notes instead of the media in tool results."""
     was_skipped: bool = False
     fallback_of: str | None = None
@@ -138,7 +139,7 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
             return Chain(request, health, options).run(targets)
 
         return several_answers(call, request, targets, options)
-    if not _is_short(request, targets, options):
+    if not _has_fast_path(request, targets, options):
         return Chain(request, health, options).run(targets)
     return plain_call(
         request,
@@ -150,9 +151,9 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
     )
 
 
-def _is_short(request: Request, targets: Sequence[Target], options: ChainOptions) -> bool:
-    """Whether the first target can be called by the short way."""
-    if request.stream or not targets or options.is_routed:
+def _has_fast_path(request: Request, targets: Sequence[Target], options: ChainOptions) -> bool:
+    """Whether the fast path can call the first target."""
+    if request.stream or not targets or options.needs_routing:
         return False
     first = targets[0]
     return first.pool is None and first.deployment_limits is None and is_plain(request, first, options.timeouts)
@@ -184,8 +185,8 @@ class Chain:
         self._adapt = adapt
 
     def start(self, targets: Sequence[Target], /) -> Plan[Response]:
-        """As `run`, by the short way if the call is a plain one."""
-        if self._adapt is not None or not _is_short(self._request, targets, self._options):
+        """Like `run`, but uses the fast path if it can."""
+        if self._adapt is not None or not _has_fast_path(self._request, targets, self._options):
             return self.run(targets)
         self.current_target = targets[0].name
         return plain_call(
@@ -227,7 +228,7 @@ class Chain:
             if index:
                 yield from self._skip(self._candidates[:index], now)
             if admission is None:
-                index, admission = yield from self._last_resort(now)
+                index, admission = yield from self._choose_anyway(now)
             if admission is None:
                 break
             response = yield from self._try(self._candidates.pop(index), admission, now)
@@ -243,14 +244,14 @@ class Chain:
     def _first_admitted(self, now: float) -> tuple[int, TargetAdmission | None]:
         """The index of the first target that may be called, and its admission; None if there is none."""
         for index, candidate in enumerate(self._candidates):
-            if self._limit(candidate, now) is not None:
+            if self._reached_limit(candidate, now) is not None:
                 continue
             admission = self._health.admit(candidate.name, now)
             if admission is not None:
                 return index, admission
         return len(self._candidates), None
 
-    def _last_resort(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
+    def _choose_anyway(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
         """A target on cooldown, that which ends first; None if all are disabled or, for a gateway, down.
 
         If targets are only at a limit, wait for the first that has room.
@@ -261,12 +262,12 @@ class Chain:
                 return index, admission
             now = yield Now()
         ends = [(self._cooldown_end(candidate.name), index) for index, candidate in enumerate(self._candidates)]
-        indexes = [index for _, index in sorted(ends) if self._may_be_last(self._candidates[index], now)]
+        indexes = [index for _, index in sorted(ends) if self._can_be_called_anyway(self._candidates[index], now)]
         if self._options.when_all_cooling_down == "shed":
-            return (yield from self._shed(indexes, now))
+            return (yield from self._choose_while_shedding(indexes, now))
         return (indexes[0], "last_resort") if indexes else (0, None)
 
-    def _shed(self, indexes: Sequence[int], now: float) -> Plan[tuple[int, TargetAdmission | None]]:
+    def _choose_while_shedding(self, indexes: Sequence[int], now: float) -> Plan[tuple[int, TargetAdmission | None]]:
         """A target that is not down, or that this request may try. If a trial runs, wait shortly for its result."""
         ends_at = now + MAX_TRIAL_WAIT
         while True:
@@ -276,9 +277,9 @@ class Chain:
                 if admission is not None:
                     return index, admission
             is_on_trial = any(self._health.get(self._candidates[index].name).state == "trial" for index in indexes)
-            if not is_on_trial or now >= ends_at or not self._is_in_time(now + TRIAL_CHECK):
+            if not is_on_trial or now >= ends_at or not self._is_in_time(now + TRIAL_POLL_INTERVAL):
                 return 0, None
-            yield Sleep(TRIAL_CHECK)
+            yield Sleep(TRIAL_POLL_INTERVAL)
             now = yield Now()
 
     def _wait_for_room(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
@@ -286,7 +287,7 @@ class Chain:
         began, ends_at = now, now + self._options.max_retry_after_with_fallback
         while True:
             healthy = [index for index, each in enumerate(self._candidates) if self._is_available(each.name, now)]
-            limits = [(self._limit(self._candidates[index], now), index) for index in healthy]
+            limits = [(self._reached_limit(self._candidates[index], now), index) for index in healthy]
             for limit, index in limits:
                 if limit is None and (admission := self._health.admit(self._candidates[index].name, now)) is not None:
                     return index, admission
@@ -296,18 +297,21 @@ class Chain:
                 return 0, None
             now = yield from look_later(self._limit_wait, now, began)
 
-    def _limit(self, candidate: _Candidate, now: float) -> LimitState | None:
-        """The limit that a target is at."""
+    def _reached_limit(self, candidate: _Candidate, now: float) -> LimitState | None:
+        """The limit that a target has reached."""
         return None if self._loads is None else self._loads.full(candidate.target, now, self._tokens)
 
-    def _may_be_last(self, candidate: _Candidate, now: float) -> bool:
-        """Whether a target may be called if no other is left: not if an operator disabled it, or limited it."""
-        limit = self._limit(candidate, now)
+    def _can_be_called_anyway(self, candidate: _Candidate, now: float) -> bool:
+        """False if an operator disabled it, or if a configured limit is reached.
+
+        Limits that a provider reports are ignored.
+        """
+        limit = self._reached_limit(candidate, now)
         return (limit is None or limit.is_reported) and not self._health.get(candidate.name).is_disabled
 
     def _is_another_available(self, now: float) -> bool:
         return any(
-            self._is_available(candidate.name, now) and self._limit(candidate, now) is None
+            self._is_available(candidate.name, now) and self._reached_limit(candidate, now) is None
             for candidate in self._candidates
         )
 
@@ -325,7 +329,7 @@ class Chain:
     ) -> Plan[Response | None]:
         """Try one target, with retries. None means: try the next one. Raises the errors that end the call.
 
-        `failure` is the error of a first attempt that was made already.
+        `failure` is the error of a first attempt of the fast path.
         """
         name, began = candidate.name, now
         try:
@@ -339,16 +343,16 @@ class Chain:
                 if self._deadline is not None and began >= self._deadline:
                     raise self._deadline_error(candidate)
                 self.current_target = name
-                failed, failure = failure, None
                 try:
-                    if failed is not None:
-                        raise failed
+                    if failure is not None:  # the fast path made this attempt; handle its error below
+                        error, failure = failure, None
+                        raise error
                     completed = yield from self._attempt(candidate, began)
                 except DragomanError as error:
                     self.current_target = None
-                    if candidate.degrade and isinstance(error, Unsupported):
+                    if candidate.without_tool_media and isinstance(error, Unsupported):
                         return None  # the first attempt has recorded the same error
-                    backoff = yield from self._decide_after_error(candidate, error, began, admission)
+                    backoff = yield from self._handle_error(candidate, error, began, admission)
                 else:
                     if completed is None:
                         self._candidates.append(candidate)
@@ -369,18 +373,18 @@ class Chain:
                 self._health.release_trial(name, admission)
 
     def _attempt(self, candidate: _Candidate, began: float) -> Plan[Completed | None]:
-        """One attempt, counted as a request in progress; None if another request took the last room in a limit."""
+        """One attempt, counted as a request in progress. None if another request reached the limit first."""
         loads, target = self._loads, candidate.target
-        make = attempt_with_files if _has_extra(self._request) else attempt
+        run_attempt = attempt_with_files if _may_have_files_or_cache_points(self._request) else attempt
         if loads is None:
-            return (yield from make(self._request, target, self._call_context(candidate)))
+            return (yield from run_attempt(self._request, target, self._call_context(candidate)))
         slot = yield from loads.claim(target, began, self._tokens)
         if slot is None:
             return None
         used: int | None = None
         now = began
         try:
-            completed = yield from make(self._request, target, self._call_context(candidate))
+            completed = yield from run_attempt(self._request, target, self._call_context(candidate))
         except DragomanError as error:
             used = 0 if error.usage is None else total_tokens(error.usage)
             raise
@@ -396,7 +400,7 @@ class Chain:
     def _must_leave(self, candidate: _Candidate, admission: TargetAdmission, now: float) -> bool:
         """Whether another call or an operator has put the target on cooldown during the wait."""
         health = self._health.get(candidate.name)
-        if self._limit(candidate, now) is not None:
+        if self._reached_limit(candidate, now) is not None:
             return True
         if health.is_healthy:
             return False
@@ -412,7 +416,7 @@ class Chain:
             deadline=self._deadline,
             media_cache=self._media_cache,
             fetch_images=self._options.fetch_images,
-            degrade_tool_media=candidate.degrade,
+            degrade_tool_media=candidate.without_tool_media,
             call_deltas=self._options.call_deltas,
             restarted=restarted,
             adapt=self._adapt,
@@ -426,42 +430,37 @@ class Chain:
         self._attempts.append(served_attempt(name, duration, response.usage))
         return unchecked(response, attempts=tuple(self._attempts))
 
-    def _decide_after_error(
+    def _handle_error(
         self, candidate: _Candidate, error: DragomanError, began: float, admission: TargetAdmission
     ) -> Plan[float | None]:
         """Record an error. Seconds until the retry, or None to try the next target; raises if the call must end."""
         now: float = yield Now()
+        number: float = yield Random()
         policy = yield from error_policy(error, self._options)
         name, reason, cooldown_before = candidate.name, describe(error), self._health.get(candidate.name).until
         may_retry = policy.retry and candidate.retries < self._options.retries
-        is_another_available = policy.fail_over and self._is_another_available(now)
+        has_other = policy.fail_over and self._is_another_available(now)
         pool = candidate.target.pool
-        # A key that is refused concerns one deployment of a pool; the others need not pay for it each time.
-        count_failure = policy.count_failure or (pool is not None and isinstance(error, AuthFailed))
-        is_cooling_down = count_failure and self._health.record_failure(name, now, reason, admission, began=began)
-        may_leave = is_cooling_down or (pool is not None and any(each.target.pool is pool for each in self._candidates))
-        may_stay = may_retry and not (may_leave and is_another_available)
-        wait = None if error.retry_after is None else min(MAX_WAIT, error.retry_after)
-        if (
-            wait is not None
-            and (policy.retry or policy.fail_over)
-            and not self._may_wait(wait, now, is_last=may_stay and not is_another_available)
-        ):
-            self._health.cool_down(name, now + wait, reason)
-            candidate.not_before = now + wait
-            may_stay = False
+        may_leave = pool is not None and any(each.target.pool is pool for each in self._candidates)
+        # A refused key belongs to one deployment only. Put it on cooldown, so that later requests do not try it first.
+        if policy.count_failure or (pool is not None and isinstance(error, AuthFailed)):
+            may_leave |= self._health.record_failure(name, now, reason, admission, began=began)
+        backoff = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(candidate.retries, 10))
+        may_stay = may_retry and not (may_leave and has_other)
+        time_left = math.inf if self._deadline is None else self._deadline - now
+        decision = decide(error, policy, self._options, backoff, time_left, may_stay=may_stay, has_other=has_other)
+        if decision.cooldown is not None:
+            candidate.not_before = now + decision.cooldown
+            self._health.cool_down(name, candidate.not_before, reason)
         yield from self._record_failure(name, error, now - began, cooldown_before, now)
         if isinstance(error, Interrupted):
-            self._interrupt(name, error)
-            return None
-        if may_stay and wait is None:
-            number: float = yield Random()
-            wait = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(candidate.retries, 10))
-        if may_stay and wait is not None and self._is_in_time(now + wait):
-            return wait
-        if not self._add_fallbacks(candidate, error) and not policy.fail_over:
+            self._restart_or_raise(name, error)
+        elif decision.outcome == "retry":
+            return decision.seconds
+        elif not self._add_fallbacks(candidate, error) and decision.outcome == "fail":
             raise self._with_attempts(error)
-        self._try_later(candidate, error, may_retry=may_retry and is_another_available)
+        else:
+            self._try_later(candidate, error, may_retry=may_retry and has_other)
         return None
 
     def _fallbacks(self, candidate: _Candidate) -> Fallbacks:
@@ -469,7 +468,10 @@ class Chain:
         return self._options.fallbacks if pool is None or not pool.fallbacks else pool.fallbacks
 
     def _add_fallbacks(self, candidate: _Candidate, error: DragomanError) -> bool:
-        """Put the targets for this kind of error first; False if there are none. A fallback has no fallback itself."""
+        """Insert the fallback targets for this error at the front.
+
+        False if there are none, or if this target is itself a fallback.
+        """
         fallbacks = self._fallbacks(candidate)
         if not fallbacks or candidate.fallback_of is not None:
             return False
@@ -484,21 +486,15 @@ class Chain:
         return bool(new)
 
     def _try_later(self, candidate: _Candidate, error: DragomanError, *, may_retry: bool) -> None:
-        """Put a target at the end of the chain again, if it may then answer."""
+        """Append the target to the chain again if another attempt can succeed."""
         if may_retry:
             candidate.retries += 1
             self._candidates.append(candidate)
         elif isinstance(error, Unsupported) and has_result_media(self._request):
             # If no target takes the media of a tool result, the target is tried again at the end without them.
-            self._candidates.append(_Candidate(candidate.target, candidate.name, degrade=True))
+            self._candidates.append(_Candidate(candidate.target, candidate.name, without_tool_media=True))
 
-    def _may_wait(self, wait: float, now: float, *, is_last: bool) -> bool:
-        """Whether to wait out Retry-After here instead of putting the target on cooldown."""
-        if is_last:
-            return wait <= self._options.max_retry_after and self._is_in_time(now + wait)
-        return wait <= self._options.max_retry_after_with_fallback
-
-    def _interrupt(self, name: str, error: Interrupted) -> None:
+    def _restart_or_raise(self, name: str, error: Interrupted) -> None:
         cause = error.__cause__
         may_restart = not isinstance(cause, DragomanError) or cause.fail_over
         if self._options.on_interrupt == "fail" or not may_restart:
@@ -512,9 +508,11 @@ class Chain:
 
     def _deadline_error(self, candidate: _Candidate) -> DragomanError:
         why = f"the deadline of {self._options.timeouts.total} s has passed"
-        untried = (candidate, *(other for other in self._candidates if not other.retries and not other.was_skipped))
-        self._attempts += [Attempt(target=each.name, outcome="skipped", error=why) for each in untried]
-        return exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
+        known = {attempt.target for attempt in self._attempts}
+        not_answered = [each.name for each in (candidate, *self._candidates) if each.name not in known]
+        self._attempts += [Attempt(target=name, outcome="skipped", error=why) for name in not_answered]
+        error = exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
+        return error if not_answered else error.annotate(prefix=f"{why}; ")
 
     def _final_error(self, targets: Sequence[Target], now: float) -> DragomanError:
         """The error of the target itself if there is only one; otherwise one that names all targets."""
@@ -524,8 +522,12 @@ class Chain:
         kind = RateLimited if last is None and targets and all(map(self._is_rate_limited, targets)) else None
         if last is None and self._limit_wait is not None:
             kind = RateLimited
-        error = exhausted(self._errors, self._attempts, retry_after=self._retry_after(targets, now), kind=kind)
+        wait = self._retry_after(targets, now)
+        error = exhausted(self._errors, self._attempts, retry_after=wait, kind=kind)
         error.__cause__ = last
+        is_shed = not self._errors and self._limit_wait is None
+        if wait is not None and is_shed and all(self._cooldown_end(target.name) - now > wait for target in targets):
+            error.annotate(message=f"{error.message}; try again in {wait:g} s: a success ends a cooldown early")
         return error
 
     def _retry_after(self, targets: Sequence[Target], now: float) -> float | None:
@@ -553,17 +555,18 @@ class Chain:
         yield Observe(entry)
 
     def _skip(self, candidates: Sequence[_Candidate], now: float) -> Plan[None]:
-        """Record that targets are passed over, once for each."""
+        """Record one `skipped` attempt for each target."""
         for candidate in candidates:
             if candidate.was_skipped or candidate.retries:
                 continue
             candidate.was_skipped = True
             health = self._health.get(candidate.name)
-            if (limit := self._limit(candidate, now)) is not None and health.is_healthy:
+            if (limit := self._reached_limit(candidate, now)) is not None and health.is_healthy:
                 yield from self._record(Attempt(target=candidate.name, outcome="skipped", error=limit.reason))
                 continue
             remaining = max(0.0, (health.until or now) - now)
-            state = "being tried" if health.state == "trial" else f"on cooldown for {remaining:.1f} s more"
+            cooldown = f"on cooldown for {remaining:.1f} s more"
+            state = "another request is testing it" if health.state == "trial" else cooldown
             reason = f"{state}: {health.reason}"
             yield from self._record(Attempt(target=candidate.name, outcome="skipped", error=reason))
 
@@ -585,7 +588,7 @@ class Chain:
         return error.annotate(attempts=attempts)
 
 
-def _has_extra(request: Request) -> bool:
+def _may_have_files_or_cache_points(request: Request) -> bool:
     """Whether a part may be a file, or may have a cache point: both are in its `extra`."""
     if request.system is not None and not isinstance(request.system, str):
         return True

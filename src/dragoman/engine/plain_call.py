@@ -1,10 +1,10 @@
-"""The short way of a plain call: texts to a healthy target, and an answer that is not streamed.
+"""The fast path of a plain call: texts to a healthy target, and an answer that is not streamed.
 
 Most calls are of this kind, and succeed. A call waits for the network, and afterwards its code is no longer in the
 caches of the processor, so its cost depends on how many functions it runs through. This plan does in one generator what
 `Chain`, `attempt` and `exchange` do in four, for the case that nothing has to be chosen, fitted or repeated. It decides
 nothing about errors: the first error goes to the chain, which continues as after a first attempt of its own.
-`tests/engine/test_plain_call.py` compares both ways.
+`tests/engine/test_plain_call.py` compares it with the full chain.
 """
 
 from collections.abc import Callable
@@ -25,12 +25,12 @@ from dragoman.types import Request, Response
 from dragoman.types.fast_constructors import served_attempt
 from dragoman.wires.common.client_half import is_text_only
 
-LongWay: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
+FullChain: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
 """The plan that goes on after the error of an attempt that began at a moment; without an error, the plan of a call."""
 
 
 def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
-    """Whether the short way can serve a request without a stream, if the target is healthy.
+    """Whether the fast path can serve a request without a stream, if the target is healthy.
 
     >>> is_plain(Request(schema={}), Target(provider="p", model="m", wire="w", base_url="https://x"), Timeouts())
     False
@@ -51,18 +51,18 @@ def plain_call(
     target: Target,
     health: Health,
     timeouts: Timeouts,
-    long_way: LongWay,
+    full_chain: FullChain,
     loads: Loads | None = None,
     /,
 ) -> Plan[Response]:
-    """The response of a target that is healthy; what the long way makes of it if it is not, or if it fails.
+    """The response of a target that is healthy; that of the full chain if it is not, or if it fails.
 
     If there are other targets, `loads` has the limits that this one reports.
     """
     began: float = yield Now()
     name = target.name
     if health.get(name).state != "healthy" or (loads is not None and loads.full(target, began, 1) is not None):
-        return (yield from long_way(None, began))
+        return (yield from full_chain(None, began))
     http: HttpRequest | None = None
     head: Head | None = None
     try:
@@ -99,4 +99,4 @@ def plain_call(
         deadline = None if timeouts.total is None else began + timeouts.total
         yield from name_limit(failure, CallContext(timeouts=timeouts, deadline=deadline), began)
     annotate_error(failure, target, http)
-    return (yield from long_way(failure, began))
+    return (yield from full_chain(failure, began))

@@ -9,7 +9,7 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import attempt, encode_with_media, send_aside
+from dragoman.engine.attempt import attempt, encode_with_media, send_extra_request
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Plan, Recall, RecallAll, Remember, RemoteCopy
 from dragoman.engine.exchange import Completed
@@ -121,7 +121,7 @@ class _Cached:
     def _create(self, key: str, split: CacheSplit) -> Plan[HttpRequest]:
         self._recalled = None
         try:
-            response = yield from send_aside(split.create, self._target, self._call)
+            response = yield from send_extra_request(split.create, self._target, self._call)
             stored = self._caches.decode(response)
         except _FAILURES as error:
             yield Remember(key, RemoteCopy("", REFUSED))
@@ -134,7 +134,7 @@ class _Cached:
     def _renew(self, key: str, name: str) -> Plan[None]:
         """Let a beginning live longer; if that fails, it is used as long as it is there."""
         try:
-            yield from send_aside(self._caches.renew(name, self._target, self._ttl), self._target, self._call)
+            yield from send_extra_request(self._caches.renew(name, self._target, self._ttl), self._target, self._call)
         except _FAILURES:
             return
         yield Remember(key, RemoteCopy(name, float(self._ttl)))
@@ -154,7 +154,7 @@ def delete_prompts(target: Target, call: CallContext, /) -> Plan[int]:
     for key, copy in copies.items():
         if copy.id:
             try:
-                yield from send_aside(caches.delete(copy.id, target), target, call)
+                yield from send_extra_request(caches.delete(copy.id, target), target, call)
             except ProviderError as error:
                 if error.status not in (403, 404):  # it is gone already
                     raise

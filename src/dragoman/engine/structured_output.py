@@ -24,7 +24,7 @@ _TOOL_NAME = "final_answer"
 _TOOL_DESCRIPTION = "Call this to give your answer, as soon as you know all of it."
 
 
-class OutputPlan(msgspec.Struct, frozen=True, kw_only=True):
+class OutputForm(msgspec.Struct, frozen=True, kw_only=True):
     """The request to send to a target, and how its answer is turned back into text."""
 
     request: Request
@@ -35,22 +35,22 @@ class OutputPlan(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
 
 
-def plan_structured_output(request: Request, target: Target, /) -> OutputPlan:
+def choose_output_form(request: Request, target: Target, /) -> OutputForm:
     """Choose the most reliable way that the target has."""
     schema, capabilities = request.schema, target.capabilities
     if schema is None or _has_native(schema, request, target):
-        return OutputPlan(request=request)
+        return OutputForm(request=request)
     notices = NoticeCollector(target.wire, strict=request.strict)
     if request.tools and request.tool_choice not in (None, "auto", "none"):
         notices.add("info", "schema", "not used, because tool_choice forces a tool call")
-        return OutputPlan(request=replace(request, schema=None), notices=notices.notices)
+        return OutputForm(request=replace(request, schema=None), notices=notices.notices)
     if schema and capabilities.tools and can_force_call(request, target):
         notices.add("renamed", "schema", "sent as the parameters of a tool")
-        return _plan_tool(request, schema, notices)
+        return _tool_form(request, schema, notices)
     if capabilities.structured:
-        return OutputPlan(request=request)
+        return OutputForm(request=request)
     notices.add("changed", "schema", "cannot be enforced; it is part of the system prompt")
-    return OutputPlan(request=_add_instruction(request, schema), notices=notices.notices)
+    return OutputForm(request=_add_instruction(request, schema), notices=notices.notices)
 
 
 def _has_native(schema: JsonObject, request: Request, target: Target) -> bool:
@@ -61,7 +61,7 @@ def _has_native(schema: JsonObject, request: Request, target: Target) -> bool:
     return fits_tools and (quirks.recursive_schemas or not is_recursive(schema))
 
 
-def _plan_tool(request: Request, schema: JsonObject, notices: NoticeCollector) -> OutputPlan:
+def _tool_form(request: Request, schema: JsonObject, notices: NoticeCollector) -> OutputForm:
     names = {tool.name for tool in request.tools if isinstance(tool, Tool)}
     name = _TOOL_NAME
     while name in names:
@@ -71,7 +71,7 @@ def _plan_tool(request: Request, schema: JsonObject, notices: NoticeCollector) -
     has_other_tools = bool(request.tools) and request.tool_choice != "none"
     tool_choice = "required" if has_other_tools else name
     changed = replace(request, schema=None, tools=(*request.tools, tool), tool_choice=tool_choice)
-    return OutputPlan(request=changed, tool=name, is_wrapped=is_wrapped, notices=notices.notices)
+    return OutputForm(request=changed, tool=name, is_wrapped=is_wrapped, notices=notices.notices)
 
 
 def _add_instruction(request: Request, schema: JsonObject) -> Request:
@@ -86,13 +86,13 @@ class ToolOutputDecoder:
     """Turns the tool call that is the answer back into text, unless a stream has shown it as text already.
 
     >>> call = ToolCall(id="call_1", name="final_answer", arguments={"a": 1})
-    >>> decoder = ToolOutputDecoder(OutputPlan(request=Request(), tool="final_answer"))
+    >>> decoder = ToolOutputDecoder(OutputForm(request=Request(), tool="final_answer"))
     >>> decoder.feed([PartStarted(index=0, kind="tool_call"), PartEnded(index=0, part=call)])[1].text
     '{"a":1}'
     """
 
-    def __init__(self, plan: OutputPlan) -> None:
-        self._plan = plan
+    def __init__(self, form: OutputForm) -> None:
+        self._form = form
         self._has_answer = False
         self._has_calls = False
 
@@ -125,12 +125,12 @@ class ToolOutputDecoder:
     def _choice(self, choice: Choice) -> Choice:
         """A further answer, for a request with `n`, with its own tool call as text."""
         response = fold(
-            ToolOutputDecoder(self._plan).feed(to_events(Response(message=choice.message, finish=choice.finish)))
+            ToolOutputDecoder(self._form).feed(to_events(Response(message=choice.message, finish=choice.finish)))
         )
         return Choice(message=response.message, finish=response.finish)
 
     def _is_answer(self, event: PartEnded) -> bool:
-        return isinstance(event.part, ToolCall) and event.part.name == self._plan.tool
+        return isinstance(event.part, ToolCall) and event.part.name == self._form.tool
 
     def _answer(self, index: int, call: ToolCall) -> list[Event]:
         """The answer as text; only the first, if a model answers twice."""
@@ -138,7 +138,7 @@ class ToolOutputDecoder:
             return []
         self._has_answer = True
         text = arguments_text(call)
-        if self._plan.is_wrapped and WRAPPER_KEY in call.arguments:
+        if self._form.is_wrapped and WRAPPER_KEY in call.arguments:
             text = encode_json(call.arguments[WRAPPER_KEY]).decode()
         return [
             PartStarted(index=index, kind="text"),

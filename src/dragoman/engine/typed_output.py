@@ -16,7 +16,7 @@ from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import DragomanError, InvalidRequest, OutputError
 from dragoman.events import PartDelta, PartStarted, Restarted, StreamEvent
-from dragoman.schema.output_type import OutputType
+from dragoman.schema.output_type import ADVICE, OutputType
 from dragoman.schema.partial_json import PartialJson
 from dragoman.schema.strict import needs_wrapper
 from dragoman.schema.unstrict import NO_VALUE
@@ -73,7 +73,7 @@ def run(
             provider, _, model = (response.target or "").partition("/")
             wrong.annotate(usage=parsed.usage, attempts=parsed.attempts, provider=provider, model=model)
             raise wrong from wrong.__cause__
-        notices.append(Notice(kind="repaired", what="answer", why=f"asked again: {wrong.message}"))
+        notices.append(Notice(kind="repaired", what="answer", why=f"asked again: {wrong.message.removesuffix(ADVICE)}"))
         request = _repair_request(request, response, wrong)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import annotate_errors, check_key, send_aside
+from dragoman.engine.attempt import annotate_errors, check_key, send_extra_request
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Now, Plan, Recall, Remember, RemoteCopy, Sleep
 from dragoman.engine.exchange import Completed
@@ -143,7 +143,7 @@ def file_key(part: Media, target: Target, /) -> str:
 
 def _upload(http: HttpRequest, part: Media, files: WireFiles, target: Target, call: CallContext) -> Plan[Uploaded]:
     for _ in range(MAX_STEPS):
-        response = yield from send_aside(http, target, call)
+        response = yield from send_extra_request(http, target, call)
         step = files.follow(response, part, target)
         if not isinstance(step, NextUpload):
             return step

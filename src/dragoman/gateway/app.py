@@ -80,16 +80,16 @@ from dragoman.wires.common.server_endpoints import (
 
 LARGE_FILE = 256 * 1024
 """Bytes. A longer file is written in pieces of this size."""
-_MAX_MEMBER = 40
-"""Characters of the name of a member in an error."""
+_MAX_FIELD = 40
+"""Characters of the name of a field in an error."""
 log = logging.getLogger("dragoman.gateway")
 
 ReadBody: TypeAlias = Callable[[BodyBytes], Awaitable[bytes]]
 """Reads the body of a request, and counts its bytes as they arrive."""
 
 
-class Endpoint(NamedTuple):
-    """What answers the requests of one route."""
+class RouteHandler(NamedTuple):
+    """The handler of a route, and its dialect."""
 
     wire: Wire | None
     """The dialect of its clients; None if the route belongs to the gateway itself."""
@@ -99,12 +99,15 @@ class Endpoint(NamedTuple):
 
 
 class App:
-    """Serves all dialects."""
+    """Serves all dialects.
+
+    It ends in three steps: `drain` reports not ready, `end_requests` ends what still runs, `close` releases everything.
+    """
 
     def __init__(self, runtime: Runtime, /, *, is_local: bool = False) -> None:
         """`is_local`: only this machine can reach the gateway, so its dashboard needs no key if there are no keys."""
         self.runtime = runtime
-        """What the next request uses; requests in progress keep theirs."""
+        """The runtime for new requests; running requests keep the old one."""
         self.is_stopping = False
         self._in_flight = 0
         self._answering: set[asyncio.Task[Any]] = set()
@@ -120,42 +123,42 @@ class App:
         """Functions that close the open WebSockets, each once it has nothing to answer."""
         self._is_ticking = False
         self.bodies = BodyMemory()
-        self._routes: Routes[Endpoint] = Routes(self._joined(self.table()))
+        self._routes: Routes[RouteHandler] = Routes(self._merge_by_path(self.table()))
 
-    def table(self) -> Iterator[tuple[Route, Endpoint]]:
+    def table(self) -> Iterator[tuple[Route, RouteHandler]]:
         """Every route of the gateway, with what answers it."""
         for wire in map(wires.get, wires.NAMES):
             for half in (wire.server, *wire.other_servers):
                 socket = wire.socket if half is wire.server else None
-                endpoint = Endpoint(replace(wire, server=half, socket=socket), self._generate)
+                handler = RouteHandler(replace(wire, server=half, socket=socket), self._generate)
                 for route in half.routes:
-                    yield route, endpoint
+                    yield route, handler
             for extra in wire.server_endpoints:
                 handle = partial(self._serve_endpoint, extra)
                 served = wire if extra.server is None else replace(wire, server=extra.server)
-                yield extra.route, Endpoint(served, handle, is_public=extra.is_public)
+                yield extra.route, RouteHandler(served, handle, is_public=extra.is_public)
         for route in pass_through.routes():
-            yield route, Endpoint(pass_through.DIALECT, self._pass_through)
-        yield Route(method="GET", path="/health/live"), Endpoint(None, self._live, is_public=True)
-        yield Route(method="GET", path="/health/ready"), Endpoint(None, self._ready, is_public=True)
-        yield Route(method="GET", path="/health"), Endpoint(None, self._health)
-        yield Route(method="GET", path="/metrics"), Endpoint(None, self._metrics)
+            yield route, RouteHandler(pass_through.DIALECT, self._pass_through)
+        yield Route(method="GET", path="/health/live"), RouteHandler(None, self._live, is_public=True)
+        yield Route(method="GET", path="/health/ready"), RouteHandler(None, self._ready, is_public=True)
+        yield Route(method="GET", path="/health"), RouteHandler(None, self._health)
+        yield Route(method="GET", path="/metrics"), RouteHandler(None, self._metrics)
         for route, page in page_routes():
-            yield route, Endpoint(None, page, is_public=True)
+            yield route, RouteHandler(None, page, is_public=True)
         for route, page in self._admin.table():
-            yield route, Endpoint(None, page)
+            yield route, RouteHandler(None, page)
 
-    def _joined(self, table: Iterable[tuple[Route, Endpoint]]) -> Iterator[tuple[Route, Endpoint]]:
-        """The table with one endpoint for each path whose endpoints only the body tells apart."""
-        by_path: dict[tuple[str, str], list[tuple[Route, Endpoint]]] = {}
-        for route, endpoint in table:
+    def _merge_by_path(self, table: Iterable[tuple[Route, RouteHandler]]) -> Iterator[tuple[Route, RouteHandler]]:
+        """The table with one handler for each path where only the body tells which dialect a request has."""
+        by_path: dict[tuple[str, str], list[tuple[Route, RouteHandler]]] = {}
+        for route, handler in table:
             if route.accepts is None:
-                yield route, endpoint
+                yield route, handler
             else:
-                by_path.setdefault((route.method, route.path), []).append((route, endpoint))
+                by_path.setdefault((route.method, route.path), []).append((route, handler))
         for choices in by_path.values():
             route, first = choices[0]
-            yield route, Endpoint(first.wire, partial(self._answer_by_body, choices))
+            yield route, RouteHandler(first.wire, partial(self._answer_by_body, choices))
 
     # Every request ---------------------------------------------------------------------------------------------------
 
@@ -164,8 +167,8 @@ class App:
     ) -> GatewayResponse:
         """The response to one request; errors are responses, too.
 
-        `read` reads the body of the request. It is called only if the headers were accepted: who has no key cannot make
-        the gateway hold a body. `recent` has the last responses of the client's WebSocket.
+        `read` reads the body of the request. It is called only if the headers were accepted, so a client without a
+        key cannot fill the memory. `recent` has the last responses of the client's WebSocket.
         """
         context = RequestContext(self.runtime, http)
         context.recent = recent
@@ -192,32 +195,32 @@ class App:
         if context.http.method == "OPTIONS" and (response := preflight(context.http, context.runtime)) is not None:
             return response
         if "upgrade" in context.http.headers and context.http.headers["upgrade"].lower() == "websocket":
-            raise NoWebSocket("this server takes no WebSocket here; send the request as POST")
-        endpoint = self._find(context)
-        if not (endpoint.is_public or self.manager.is_loaded):
+            raise NoWebSocket("this path does not support WebSocket; send the request as POST")
+        handler = self._find(context)
+        if not (handler.is_public or self.manager.is_loaded):
             context.runtime = await self.manager.load()
         check_browser(context.http, context.runtime)
-        if endpoint.is_public:  # it has no use for a body, and anybody may send one
+        if handler.is_public:  # public paths ignore the body
             context.http = replace(context.http, body=b"")
-            return await endpoint.handle(context)
+            return await handler.handle(context)
         context.key = identify(context.http, context.runtime.keys)
         limits = context.runtime.config.gateway
-        if self._in_flight >= limits.max_requests and endpoint.wire is not None:
+        if self._in_flight >= limits.max_requests and handler.wire is not None:
             raise Busy(f"{limits.max_requests} requests are in progress; try again later", retry_after=1.0)
         self._in_flight += 1
         try:
             with self.bodies.request(limits) as body_bytes:
                 if read is not None:
                     if has_body(context.http):
-                        context.place = await context.runtime.accounting.quotas.enter(context.key)
+                        context.slot = await context.runtime.accounting.quotas.enter(context.key)
                     context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
                     context.http = await decompress(context.http, limits.max_body, body_bytes)
-                return await endpoint.handle(context)
+                return await handler.handle(context)
         finally:
             self._in_flight -= 1
-            if context.place.limits:
-                await context.runtime.accounting.quotas.finish(context.place, tokens=None)
+            if context.slot.limits:
+                await context.runtime.accounting.quotas.finish(context.slot, tokens=None)
 
     async def _answer_row(self, context: RequestContext) -> GatewayResponse:
         """The response to a row of a batch."""
@@ -239,7 +242,7 @@ class App:
             except WrongMethod:
                 socket = None
             if socket is None:
-                raise NoWebSocket(f"{http.path[:200]} has no WebSocket; send the request as POST")
+                raise NoWebSocket(f"{http.path[:200]} does not support WebSocket; send the request as POST")
             context.runtime = await self.manager.load()
             check_browser(http, context.runtime)
             context.key = identify(http, context.runtime.keys)
@@ -252,18 +255,18 @@ class App:
             return await self._failed(context, error)
         return socket
 
-    def _find(self, context: RequestContext) -> Endpoint:
+    def _find(self, context: RequestContext) -> RouteHandler:
         try:
-            endpoint = self._routes.find(context.http)
+            handler = self._routes.find(context.http)
         except (NoRoute, WrongMethod) as error:
-            # The error is as most of the dialects write it whose paths begin like this one.
-            near = [each.wire for each in self._routes.find_near(context.http) if each.wire is not None]
-            forms = {wire.name: wire.server.encode_error(error).body for wire in near}
-            counts = Counter(forms[wire.name] for wire in near)
-            context.wire = next((wire for wire in near if 2 * counts[forms[wire.name]] > len(near)), None)
+            # Use the error format that most dialects with similar paths share.
+            similar = [each.wire for each in self._routes.find_similar(context.http) if each.wire is not None]
+            bodies = {wire.name: wire.server.encode_error(error).body for wire in similar}
+            counts = Counter(bodies[wire.name] for wire in similar)
+            context.wire = next((wire for wire in similar if 2 * counts[bodies[wire.name]] > len(similar)), None)
             raise
-        context.wire = endpoint.wire
-        return endpoint
+        context.wire = handler.wire
+        return handler
 
     async def _failed(self, context: RequestContext, error: DragomanError) -> GatewayResponse:
         if context.record is not None:
@@ -293,10 +296,12 @@ class App:
         if context.is_background:
             return await self._in_background(context, record, driver)
         if context.request.stream:
-            return await self._stream(context, record, driver.aemissions(context.plan()))
-        return await self._whole(context, record, await driver.arun(context.plan()))
+            return await self._answer_streamed(context, record, driver.aemissions(context.plan()))
+        return await self._answer_whole(context, record, await driver.arun(context.plan()))
 
-    async def _whole(self, context: RequestContext, record: RequestRecord, response: Response) -> GatewayResponse:
+    async def _answer_whole(
+        self, context: RequestContext, record: RequestRecord, response: Response
+    ) -> GatewayResponse:
         wire = cast("Wire", context.wire)
         if context.tool_ids is not None:
             response = context.tool_ids.to_client(response)
@@ -316,14 +321,14 @@ class App:
             response=response,
             notices=context.notices + lost,
         )
-        not_stored = await context.store_conversation(response) if context.is_stored else ()
+        not_stored = await context.store_conversation(response) if context.must_store else ()
         if not_stored:
             response = replace(response, notices=(*response.notices, *not_stored))
         http_response = wire.server.encode_body(response, context.request)
         notices = (*lost, *not_stored)
         return with_headers(http_response, [*context.response_headers(response.target, notices), *record.limit_headers])
 
-    async def _stream(
+    async def _answer_streamed(
         self, context: RequestContext, record: RequestRecord, emissions: AsyncGenerator[Emit, None]
     ) -> GatewayResponse:
         encoder = cast("Wire", context.wire).server.stream_encoder(context.request)
@@ -347,7 +352,7 @@ class App:
             self._streams.discard(stream)
 
     async def _in_background(self, context: RequestContext, record: RequestRecord, driver: Driver) -> GatewayResponse:
-        """Start the response, and answer at once; the whole of it is kept as a stream."""
+        """Start the response and answer at once. Its events are kept, so clients can fetch them later."""
         wire, wants_stream = cast("Wire", context.wire), context.request.stream
         context.request = replace(context.request, stream=True)
         encoder = wire.server.stream_encoder(context.request)
@@ -356,19 +361,21 @@ class App:
         running = await self._background.start(context, write_all, stream.end)
         if wants_stream:
             return self._background.stream(context, running)
-        hooks = cast("WireBackground", wire.background)
+        background = cast("WireBackground", wire.background)
         headers = [*context.response_headers(), *record.limit_headers]
-        return with_headers(hooks.encode(running.progress.snapshot), headers)
+        return with_headers(background.encode(running.progress.snapshot), headers)
 
-    async def _answer_by_body(self, choices: list[tuple[Route, Endpoint]], context: RequestContext) -> GatewayResponse:
-        """Find what answers a request by its body."""
-        find = partial(_find_endpoint, choices)
-        endpoint = await decode_body(context.http, context.runtime.config.gateway, find)
-        context.wire = endpoint.wire
-        return await endpoint.handle(context)
+    async def _answer_by_body(
+        self, choices: list[tuple[Route, RouteHandler]], context: RequestContext
+    ) -> GatewayResponse:
+        """Answer with the handler that accepts the body."""
+        find = partial(_find_handler, choices)
+        handler = await decode_body(context.http, context.runtime.config.gateway, find)
+        context.wire = handler.wire
+        return await handler.handle(context)
 
     async def _serve_endpoint(self, endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
-        """Model lists, token counts, embeddings, stored responses."""
+        """Answer a request for something else: model lists, token counts, embeddings, stored responses."""
         request = await decode_body(
             context.http, context.runtime.config.gateway, endpoint.decode, is_json=endpoint.is_json
         )
@@ -395,7 +402,7 @@ class App:
     async def _serve_large_file(
         self, endpoint: ServerEndpoint, query: FileQuery, size: int, context: RequestContext
     ) -> GatewayResponse:
-        """A large file. It is read before the head is written, so that each error is a response."""
+        """Answer with a large file. It is read before the headers are written, so errors still have a status."""
         limits = context.runtime.config.gateway
         with self.bodies.request(limits) as body_bytes:
             body_bytes.add(size)
@@ -406,7 +413,7 @@ class App:
         headers.append(("content-length", str(len(data))))
 
         async def write_file(write: Write) -> None:
-            """It counts as a body until the client has it: many clients may read slowly."""
+            """Until the client has all of it, the file counts as a body in memory: many clients may read slowly."""
             with self.bodies.request(limits) as body_bytes:
                 body_bytes.keep(len(data))
                 for start in range(0, len(data), LARGE_FILE):
@@ -483,17 +490,17 @@ class App:
 
 
 def _stopped() -> Stopping:
-    return Stopping("the gateway is stopping, and the request took too long; send it again", retry_after=1.0)
+    return Stopping("the gateway stopped before the request was finished; send it again", retry_after=1.0)
 
 
-def _find_endpoint(choices: Iterable[tuple[Route, Endpoint]], http: HttpRequest) -> Endpoint:
-    """The endpoint that accepts the body of a request."""
+def _find_handler(choices: Iterable[tuple[Route, RouteHandler]], http: HttpRequest) -> RouteHandler:
+    """The handler that accepts the body of a request."""
     body = decode_request_json(http)
-    for route, endpoint in choices:
+    for route, handler in choices:
         if route.accepts is not None and route.accepts(body):
-            return endpoint
-    members = ", ".join(name[:_MAX_MEMBER] for name in islice(body, 8)) or "none"
-    why = f"the body must have members of a protocol that this path serves, got {members}; see docs/clouds.md"
+            return handler
+    fields = ", ".join(name[:_MAX_FIELD] for name in islice(body, 8)) or "none"
+    why = f"no API at this path has a body with these fields: {fields}; see docs/clouds.md"
     raise InvalidRequest(why)
 
 

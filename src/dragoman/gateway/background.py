@@ -32,7 +32,7 @@ from dragoman.wires.common.server_endpoints import (
     CancelResponse,
     EndpointRequest,
     FetchResponse,
-    StoredConversations,
+    ResponseContinuation,
     StoredResponse,
 )
 
@@ -116,7 +116,7 @@ class BackgroundResponses:
     async def start(self, context: RequestContext, write_all: WriteAll, end_with: EndWith, /) -> RunningResponse:
         """Run a response; `write_all` writes its whole stream, and `end_with` ends that with an error."""
         wire, id = context.wire, context.response_id or ""
-        if wire is None or wire.background is None or wire.stored_conversations is None:
+        if wire is None or wire.background is None or wire.continuation is None:
             raise InvalidRequest("background must be left out: this protocol has none", param="background")
         if sum(owner == context.owner for owner, _ in self._running) >= MAX_RUNNING:
             raise Busy(
@@ -124,7 +124,7 @@ class BackgroundResponses:
                 retry_after=1.0,
             )
         head = Started(id=id, model=context.model, created=int(time.time()))
-        stored = _without_answer(wire.stored_conversations, context, head)
+        stored = _without_answer(wire.continuation, context, head)
         store, progress = context.runtime.store, wire.background.progress(context.request, head)
         writer = EventWriter(store, context.owner, id)
         running = RunningResponse((context.owner, id), progress, stored, writer)
@@ -292,10 +292,10 @@ def _event_stream(context: RequestContext, follow: "Callable[..., Awaitable[None
     return GatewayResponse(200, headers, partial(follow, ping=ping))
 
 
-def _without_answer(conversations: StoredConversations, context: RequestContext, head: Started) -> StoredResponse:
+def _without_answer(continuation: ResponseContinuation, context: RequestContext, head: Started) -> StoredResponse:
     message, finish = Message(role="assistant"), Finish(reason="stop")
     response = Response(id=head.id, model=head.model, created=head.created, message=message, finish=finish)
-    return conversations.record(context.request, response)
+    return continuation.record(context.request, response)
 
 
 async def _end(running: RunningResponse) -> None:

@@ -30,8 +30,11 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True):
     """A class of models, with their relative costs and the order in which they are tried."""
 
     spec: str
+    """The models, as a chain."""
     costs: dict[str, float] = {}
+    """By model, its relative cost."""
     order: Order = "weighted"
+    """Which model comes first; `in_order` if `models` is a list."""
     weights: dict[str, Weight] = {}
     """By model: a model of weight 2 gets twice as much as one of weight 1."""
     affinity: Affinity = "none"

@@ -56,7 +56,7 @@ TABLES = (
     "teams",
     *settings.TABLES,
 )
-_CHAIN_FIELDS = frozenset(
+CHAIN_FIELDS = frozenset(
     (
         "retries",
         "max_retry_after_with_fallback",
@@ -84,8 +84,11 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """The table [gateway]."""
 
     host: str = "127.0.0.1"
+    """The address at which it listens: `127.0.0.1` for this machine only, `0.0.0.0` for all addresses."""
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
+    """The port at which it listens."""
     workers: PositiveInt = 1
+    """Processes that answer requests."""
     tls_certificate: str | None = None
     """A PEM file with the certificate and those that signed it; None for plain HTTP."""
     tls_key: str | None = None
@@ -117,8 +120,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     ping: Seconds = 15.0
     """Seconds of silence after which a stream gets a ping."""
     rates_when_down: WhenDown = "open"
+    """While the store is down: whether requests of keys with a rate limit pass (`open`) or fail (`closed`)."""
     budgets_when_down: WhenDown = "closed"
-    """Whether requests pass ("open") or fail ("closed") while the store is down."""
+    """The same for requests of keys with a budget."""
     answer_tokens: PositiveInt | None = None
     """Tokens to reserve if a request has no max_tokens; by default the most that its targets can answer."""
     log: bool = True
@@ -221,7 +225,7 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
         tables.get("chain", {}),
         "chain",
         problems,
-        only=_CHAIN_FIELDS,
+        only=CHAIN_FIELDS,
         max_retry_after=DEFAULT_OPTIONS.max_retry_after,
         when_all_cooling_down=DEFAULT_OPTIONS.when_all_cooling_down,
         timeouts=timeouts,

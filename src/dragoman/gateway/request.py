@@ -32,12 +32,12 @@ from dragoman.gateway.hooks.run import hooked
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger, part_has_state
-from dragoman.gateway.reasoning.places import STORED
+from dragoman.gateway.reasoning.places import DIALECTS_WITHOUT_TAGS
 from dragoman.gateway.response_cache import HEADER as CACHE_HEADER
 from dragoman.gateway.response_cache import CacheEntry, ResponseCache
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.body_limits import decode_body
-from dragoman.gateway.short_plans import compacted, without_answer
+from dragoman.gateway.special_plans import compacted, without_answer
 from dragoman.gateway.tiers import effective_tier, put_conversation_first
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
@@ -50,8 +50,8 @@ from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.notices import NOT_STORED_REASON, notice_text
 from dragoman.wires.common.server_endpoints import (
     FileContent,
+    ResponseContinuation,
     StoredChats,
-    StoredConversations,
     StoredResponse,
     StoredResponseQuery,
 )
@@ -64,10 +64,10 @@ MAX_NOTICES = 16
 MAX_NOTICE = 200
 MAX_LAST_NOTICE = 1000
 GATEWAY_FIELDS = NATIVE + VERBATIM
-"""Where the native dialect puts fields that are for the gateway, not for a model."""
+"""Key of `extra` with the fields of a native request that the gateway itself reads."""
 NO_REQUEST = Request()
 NO_CHOICE = TargetChoice((), ChainOptions())
-NOT_STORED = StoredResponseQuery()
+NO_STORED_QUERY = StoredResponseQuery()
 redacted = lru_cache(maxsize=1024)(redact)
 """`redact` for names of models and targets, of which there are few: a search costs as much as ten headers."""
 
@@ -78,8 +78,8 @@ class RequestContext:
     __slots__ = (
         "_chain",
         "_files",
-        "_own_items",
-        "_stored",
+        "_request_items",
+        "_stored_query",
         "_stores_chat",
         "_tags",
         "choice",
@@ -88,17 +88,17 @@ class RequestContext:
         "hook_call",
         "http",
         "id",
-        "is_stored",
         "key",
         "model",
+        "must_store",
         "notices",
         "operation",
-        "place",
         "recent",
         "record",
         "request",
         "response_id",
         "runtime",
+        "slot",
         "tool_ids",
         "usage_id",
         "wire",
@@ -114,8 +114,8 @@ class RequestContext:
         self.wire: Wire | None = None
         """The client's dialect, once it is known."""
         self.key: Key | None = None
-        self.place = UNLIMITED
-        """The place among the concurrent requests of the key, until the record has it."""
+        self.slot = UNLIMITED
+        """The concurrency slot of the request; the record takes it over."""
         self.operation: Operation = "chat"
         self.model = ""
         """The model, alias or tier that the client named."""
@@ -135,12 +135,12 @@ class RequestContext:
         """The id of the response if clients can fetch it later; None for the provider's."""
         self.recent: RecentResponses | None = None
         """The last responses of the client's WebSocket, if it has one."""
-        self.is_stored = False
+        self.must_store = False
         """Whether `store_conversation` has something to store."""
-        self._stored = NOT_STORED
+        self._stored_query = NO_STORED_QUERY
         self._stores_chat = False
         """Whether the client wants the chat completion stored."""
-        self._own_items: list[JsonObject] = []
+        self._request_items: list[JsonObject] = []
         """The items of the request itself, if it continues a list of items."""
         self._tags: RequestTags | None = None
         self._files: dict[str, FileContent] = {}
@@ -159,7 +159,7 @@ class RequestContext:
     @property
     def is_background(self) -> bool:
         """Whether the client gets a response at once, and fetches the answer later."""
-        return self._stored.is_background
+        return self._stored_query.is_background
 
     @property
     def current_target(self) -> str | None:
@@ -188,8 +188,6 @@ class RequestContext:
         self.notices += choice.notices
         if GATEWAY_FIELDS in request.extra:
             self.conversation_id, request = take_conversation_id(request)
-        if request.schema is not None:  # clients cannot know which targets have native structured output
-            request = replace(request, schema_mode="auto")
         if self.conversation_id is not None:
             self.conversation = await runtime.conversations.load(self.owner, self.conversation_id)
             choice = self._choice_for_conversation(choice)
@@ -199,23 +197,25 @@ class RequestContext:
             known = decode_ids(header) if self.conversation is None else self.conversation.ids
             self.tool_ids = ToolCallIds(known, in_extra=self.conversation_id is None)
             request = self.tool_ids.to_provider(request)
-        if wire.stored_conversations is not None:
+        if wire.continuation is not None:
             request = await self.load_stored(request)
+        if request.schema is not None:  # clients cannot know which targets have native structured output
+            request = replace(request, schema_mode="auto")
         if request.extra and wire.stored_chats is not None and (chat := wire.stored_chats.split(request)) is not None:
             request, self._stores_chat = chat, True
             self.response_id = wire.stored_chats.PREFIX + secrets.token_hex(24)
         self.request = request
-        has_answers, may_have_files = _look_at(request.messages)
+        has_answers, may_have_files = _has_answers_or_files(request.messages)
         if may_have_files:
             self._files = await self._load_files(request)
         if has_answers:
             self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
-        is_listed = self._stored.item_list is not None
-        is_kept = self._stored.store or self.recent is not None
-        self.is_stored = self.conversation_id is not None or is_kept or is_listed or self._stores_chat
+        is_listed = self._stored_query.item_list is not None
+        is_kept = self._stored_query.store or self.recent is not None
+        self.must_store = self.conversation_id is not None or is_kept or is_listed or self._stores_chat
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
-        """The tier never goes down, and the target of the conversation comes first."""
+        """The choice for a conversation: the tier never goes down, and the last target comes first."""
         if choice.tier is not None and (tier := effective_tier(choice.tier, self.conversation)) != choice.tier:
             choice = self.runtime.catalog.find(tier)
         targets, options = list(choice.targets), choice.options
@@ -224,7 +224,7 @@ class RequestContext:
             options = replace(options, order="in_order")
         first, *rest = put_conversation_first(targets, self.conversation, choice.tier)
         if self.conversation is not None and first.name == self.conversation.target:
-            # The other targets keep the order of the chain, the first one is fixed.
+            # The first target is fixed; the others are ordered like the chain.
             if options.order != "in_order" or options.affinity != "none":
                 rest = [replace(target, pool=chain_routing(options)) for target in rest]
                 options = replace(options, order="in_order", affinity="none")
@@ -232,33 +232,33 @@ class RequestContext:
         return TargetChoice((first, *rest), options, choice.tier)
 
     async def load_stored(self, request: Request, /) -> Request:
-        """The request with the stored items and messages that it continues from."""
-        stored_conversations = cast("Wire", self.wire).stored_conversations
-        if stored_conversations is None:
+        """The request, with the stored items and messages that it continues from inserted."""
+        continuation = cast("Wire", self.wire).continuation
+        if continuation is None:
             return request
-        self.response_id = stored_conversations.PREFIX + secrets.token_hex(24)
-        self._stored, request = stored_conversations.split(request, self.http.body)
-        if self._stored.references or self._stored.incomplete or self._stored.item_list is not None:
+        self.response_id = continuation.PREFIX + secrets.token_hex(24)
+        self._stored_query, request = continuation.split(request, self.http.body)
+        if self._stored_query.references or self._stored_query.incomplete or self._stored_query.item_list is not None:
             request = await self._insert_items()
-        self.notices += self._stored.notices
-        if (field := self._stored.needs_own_wire) is not None:
+        self.notices += self._stored_query.notices
+        if (field := self._stored_query.needs_own_wire) is not None:
             self._keep_own_wire(field)
-        if (id := self._stored.previous_id) is None:
+        if (id := self._stored_query.previous_id) is None:
             return request
         previous = await self._load_response(id)
         if previous is None:
-            field = stored_conversations.FIELD
+            field = continuation.FIELD
             raise UnknownPreviousResponse(f"{field} must be the id of a stored response, got {id[:200]!r}", field=field)
-        request = stored_conversations.join(previous, request)
+        request = continuation.join(previous, request)
         limit = self.runtime.config.gateway.max_objects
         if sum(len(message.parts) for message in request.messages) > limit:
-            raise InvalidRequest(f"the conversation of {id[:200]!r} has more than {limit} parts; start another one")
+            raise InvalidRequest(f"the conversation up to {id[:200]!r} has more than {limit} parts; start a new one")
         return request
 
     async def _insert_items(self) -> Request:
         """The request with the items of its conversation and those that it refers to."""
-        wire, query = cast("Wire", self.wire), self._stored
-        stored_conversations = cast("StoredConversations", wire.stored_conversations)
+        wire, query = cast("Wire", self.wire), self._stored_query
+        continuation = cast("ResponseContinuation", wire.continuation)
         before: list[JsonObject] = []
         if query.item_list is not None:
             before = (await self.runtime.item_lists.load(self.owner, query.item_list)).items
@@ -271,24 +271,24 @@ class RequestContext:
         for id in query.incomplete[:MAX_LOOKUPS]:
             if (item := known.get(id) or await self.runtime.responses.load_item(self.owner, id)) is not None:
                 items[id] = item
-        self._own_items = stored_conversations.own_items(self.http.body)
+        self._request_items = continuation.request_items(self.http.body)
         needs_state = any(target.quirks.signed_thinking and target.wire == wire.name for target in self.choice.targets)
-        body, is_lossy = stored_conversations.insert_items(self.http.body, items, before, needs_state=needs_state)
-        if is_lossy:
-            why = "has no encrypted content, and the gateway does not have it"
+        body, lacks_state = continuation.insert_items(self.http.body, items, before, needs_state=needs_state)
+        if lacks_state:
+            why = "has no encrypted content, and the gateway has not stored any"
             self.notices += (Notice(kind="dropped", what="thinking", why=why),)
         self.http = replace(self.http, body=body)
         _, request = await decode_body(self.http, self.runtime.config.gateway, wire.server.decode_request)
-        self._stored, request = stored_conversations.split(request, self.http.body)
+        self._stored_query, request = continuation.split(request, self.http.body)
         return request
 
     async def _find_item(self, id: str) -> JsonObject | None:
         """A stored item by its id; None if there is none."""
-        stored_conversations = cast("StoredConversations", cast("Wire", self.wire).stored_conversations)
-        if (response_id := stored_conversations.response_of(id)) is None:
+        continuation = cast("ResponseContinuation", cast("Wire", self.wire).continuation)
+        if (response_id := continuation.response_of(id)) is None:
             return await self.runtime.responses.load_item(self.owner, id)
         stored = await self._load_response(response_id)
-        items = [] if stored is None else stored_conversations.items(stored)
+        items = [] if stored is None else continuation.items(stored)
         return next((item for item in items if item.get("id") == id), None)
 
     async def _load_response(self, id: str) -> StoredResponse | None:
@@ -296,13 +296,12 @@ class RequestContext:
         return recent or await self.runtime.responses.load(self.owner, id)
 
     def _keep_own_wire(self, field: str) -> None:
-        """Keep the targets of the client's own wire: no other one can honour the field."""
+        """Keep only targets of the client's wire: others do not support the field."""
         name = cast("Wire", self.wire).name
         targets = tuple(target for target in self.choice.targets if target.wire == name)
         if not targets:
-            raise InvalidRequest(
-                f"{field} must be left out for {self.model!r}: only a provider of {name} has it", param=field
-            )
+            why = f"{field} is not supported by the targets of {self.model!r}"
+            raise InvalidRequest(f"{why}; leave it out, or use a target of {name}", param=field)
         self.choice = replace(self.choice, targets=targets)
 
     def plan(self) -> Plan[Response]:
@@ -310,16 +309,16 @@ class RequestContext:
         request = self.request
         if cast("Wire", self.wire).empty_request_loads_model and not (request.messages or request.system):
             return without_answer("load")
-        if self._stored.is_warmup:
+        if self._stored_query.is_warmup:
             return without_answer("completed")
-        make: Callable[[Request], Plan[Response]] = self._chain_plan
+        make_plan: Callable[[Request], Plan[Response]] = self._chain_plan
         if self.runtime.cache is not None and (entry := self._cache_entry(self.runtime.cache)) is not None:
-            make = partial(entry.plan, make)
+            make_plan = partial(entry.plan, make_plan)
         if self.runtime.hooks:
-            make = self._with_hooks(make)
-        return make(request)
+            make_plan = self._with_hooks(make_plan)
+        return make_plan(request)
 
-    def _with_hooks(self, make: Callable[[Request], Plan[Response]]) -> Callable[[Request], Plan[Response]]:
+    def _with_hooks(self, make_plan: Callable[[Request], Plan[Response]]) -> Callable[[Request], Plan[Response]]:
         """The plan with the hooks of the config that are for this request."""
         self.hook_call = call = HookCall(
             self.request,
@@ -331,7 +330,7 @@ class RequestContext:
             headers=safe_headers(self.http.headers),
         )
         hooks = [hook for hook in self.runtime.hooks if hook.applies(call)]
-        return partial(hooked, make, hooks, call) if hooks else make
+        return partial(hooked, make_plan, hooks, call) if hooks else make_plan
 
     def _chain_plan(self, request: Request) -> Plan[Response]:
         if self._files:
@@ -340,20 +339,20 @@ class RequestContext:
         compaction = None if wire.compaction is None else self._compaction(wire.compaction)
         if compaction is not None:
             request = compaction.summary_request(request)
-        # Clients give up if nothing comes while a long call is written, so its fragments are passed on.
+        # Clients give up if nothing comes while the model writes a long tool call, so its fragments are passed on.
         options = replace(self.choice.options, call_deltas=True) if request.stream else self.choice.options
-        make = self._call if request.n is None else partial(several_answers, self._call)
-        plan = make(request, without_stored_prompts(request, self.choice.targets), options)
+        make_chain = self._call if request.n is None else partial(several_answers, self._call)
+        plan = make_chain(request, without_stored_prompts(request, self.choice.targets), options)
         return plan if compaction is None else compacted(plan, compaction)
 
     def _call(self, request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
-        # Not a function inside of `_chain_plan`, whose annotations would be evaluated for each request.
+        # A method: the annotations of a function inside `_chain_plan` would be evaluated for each request.
         adapt = None if self._tags is None else self._tags.for_target
         self._chain = Chain(request, self.runtime.registry.health, options, adapt=adapt)
         return self._chain.start(targets)
 
     def _cache_entry(self, cache: ResponseCache) -> CacheEntry | None:
-        """The place of the request in the response cache, if it uses that."""
+        """The cache entry of the request, or None if caching is off for it."""
         entry = cache.entry(self.model, self.key, len(self.http.body), self.http.headers.get(CACHE_HEADER))
         if self.record is not None:
             self.record.cache = entry
@@ -381,14 +380,14 @@ class RequestContext:
         self.notices += notices
         return request
 
-    def is_crossing(self, target: str | None, /) -> bool:
-        """Whether the gateway may have to keep the state of a target's answer; `tagger` knows."""
+    def may_need_tags(self, target: str | None, /) -> bool:
+        """Whether a target's answer may need tags for its reasoning state; `make_tagger` decides."""
         found, dialect = self._target(target), cast("Wire", self.wire).name
         if found is None:
             return False
-        return found.wire != dialect or dialect in STORED or found.quirks.calls_need_reasoning
+        return found.wire != dialect or dialect in DIALECTS_WITHOUT_TAGS or found.quirks.calls_need_reasoning
 
-    async def tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
+    async def make_tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
         """What puts the reasoning state of a target into its answer, after some parts; None if it is not needed."""
         found = self._target(target)
         if found is None:
@@ -396,7 +395,7 @@ class RequestContext:
         wire = cast("Wire", self.wire)
         returned = None if wire.returned_call is None else wire.returned_call(self.request)
         losses = 0 if self._tags is None else self._tags.losses.get(found.name, 0)
-        return await self.runtime.reasoning.tagger(
+        return await self.runtime.reasoning.make_tagger(
             wire.name, found, self.owner, self.request, parts_before=parts_before, losses=losses, returned=returned
         )
 
@@ -412,12 +411,12 @@ class RequestContext:
 
     def note_completed(self, at: int, /) -> None:
         """Note when the response was complete, in Unix seconds, for dialects that say so."""
-        if (stored_conversations := cast("Wire", self.wire).stored_conversations) is not None:
-            stored_conversations.note_completed(self.request, at)
+        if (continuation := cast("Wire", self.wire).continuation) is not None:
+            continuation.note_completed(self.request, at)
 
     async def store_conversation(self, response: Response, /) -> tuple[Notice, ...]:
         """Store what the next request of the conversation needs, and the response if the client wants it stored."""
-        runtime, stored_conversations = self.runtime, cast("Wire", self.wire).stored_conversations
+        runtime, continuation = self.runtime, cast("Wire", self.wire).continuation
         notices: tuple[Notice, ...] = ()
         if self.conversation_id is not None and response.target is not None:
             ids = {} if self.tool_ids is None else self.tool_ids.new
@@ -428,8 +427,8 @@ class RequestContext:
                 # The answer is paid for, so the client gets it.
                 why = "the store is down, so the target and tool call ids of this turn are not stored"
                 notices += (Notice(kind="dropped", what="conversation_id", why=why),)
-        if stored_conversations is not None and response.id is not None:
-            notices += await self._store_response(stored_conversations, response, response.id)
+        if continuation is not None and response.id is not None:
+            notices += await self._store_response(continuation, response, response.id)
         if self._stores_chat:
             notices += await self._store_chat(response)
         return notices
@@ -444,8 +443,8 @@ class RequestContext:
             return (Notice(kind="dropped", what="store", why=f"{NOT_STORED_REASON}the store is down"),)
         return ()
 
-    async def _store_response(self, protocol: StoredConversations, response: Response, id: str) -> tuple[Notice, ...]:
-        runtime, query, stored = self.runtime, self._stored, protocol.record(self.request, response)
+    async def _store_response(self, protocol: ResponseContinuation, response: Response, id: str) -> tuple[Notice, ...]:
+        runtime, query, stored = self.runtime, self._stored_query, protocol.record(self.request, response)
         items = protocol.items(stored)
         notices: tuple[Notice, ...] = ()
         if self.recent is not None:
@@ -460,14 +459,14 @@ class RequestContext:
                 notices += (Notice(kind="dropped", what="store", why=why),)
         if query.item_list is not None:
             try:
-                await runtime.item_lists.append(self.owner, query.item_list, [*self._own_items, *items])
+                await runtime.item_lists.append(self.owner, query.item_list, [*self._request_items, *items])
             except (StoreDown, NotStored, InvalidRequest) as error:
                 notices += (Notice(kind="dropped", what="conversation", why=f"{NOT_STORED_REASON}{error}"),)
         return notices
 
     async def tag_response(self, response: Response, /) -> tuple[Response, tuple[Notice, ...]]:
         """The response with the reasoning state of its target, for clients of another dialect."""
-        if not self.is_crossing(response.target):
+        if not self.may_need_tags(response.target):
             return response, ()
         tagged, notices = await self._tagged(response)
         others = list(response.other_choices)
@@ -480,7 +479,7 @@ class RequestContext:
     async def _tagged(self, response: Response) -> tuple[Response, tuple[Notice, ...]]:
         if not any(map(part_has_state, response.message.parts)):
             return response, ()
-        tagger = await self.tagger(response.target)
+        tagger = await self.make_tagger(response.target)
         if tagger is None:
             return response, ()
         response = tagger.tag_response(response)
@@ -506,7 +505,7 @@ class RequestContext:
         return headers
 
     def response_headers(self, target: str | None = None, notices: tuple[Notice, ...] = (), /) -> list[tuple[str, str]]:
-        """The routing headers, what was dropped or changed, and the tool call ids that only the client remembers."""
+        """The routing headers, the notices, and the tool call ids, if only the client keeps them."""
         headers = self.routing_headers(target)
         if self.hook_call is not None:
             notices = (*notices, *self.hook_call.notices)
@@ -526,8 +525,8 @@ class RequestContext:
         return await self.runtime.accounting.quotas.limit_headers(self.key)
 
 
-def _look_at(messages: tuple[Message, ...]) -> tuple[bool, bool]:
-    """Whether one of the messages is the model's, and whether one may refer to a file."""
+def _has_answers_or_files(messages: tuple[Message, ...]) -> tuple[bool, bool]:
+    """Whether there is an answer of a model, and whether a message may refer to a file."""
     has_answers = may_have_files = False
     for message in messages:
         has_answers = has_answers or message.role == "assistant"
@@ -574,7 +573,7 @@ def take_conversation_id(request: Request, /) -> tuple[str | None, Request]:
 
 
 class _RequestIds:
-    """Ids of requests: random per process, then counted."""
+    """Makes the ids of requests: a random prefix for each process, then a number."""
 
     def __init__(self) -> None:
         self._forks = -1

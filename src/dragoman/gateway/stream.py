@@ -41,16 +41,16 @@ class ResponseStream:
         self._record = record
         self._emissions = emissions
         self._encoder = encoder
-        self._first_batch: asyncio.Task[bytes | DragomanError | None] | None = None
+        self._first_result: asyncio.Task[bytes | DragomanError | None] | None = None
         self._write: Write | None = None
         self._ping_write: asyncio.Future[None] | None = None
         self._task: asyncio.Task[Any] | None = None
         """The task that writes the stream."""
         self._ended_by: DragomanError | None = None
         self._silent_ticks = 0
-        self._needs_response = context.is_stored or record.span is not None or record.bodies is not None
-        self._is_crossing = False
-        """Whether the client's dialect is not the wire of the target, so that state of the target needs tags."""
+        self._needs_response = context.must_store or record.span is not None or record.bodies is not None
+        self._may_need_tags = False
+        """Whether the target's answer may need tags for its reasoning state."""
         self._tagger: AnswerTagger | None = None
         self._part_count = 0
         self._has_headers = False
@@ -63,7 +63,7 @@ class ResponseStream:
 
     async def wait_for_first(self, timeout: float) -> None:  # noqa: ASYNC109 - the task goes on after the timeout
         """Wait for the first events, so that an error before them gets its own status. After `timeout` it goes on."""
-        self._first_batch = task = asyncio.create_task(self._next())
+        self._first_result = task = asyncio.create_task(self._next())
         try:
             await asyncio.wait((task,), timeout=timeout)
         except asyncio.CancelledError:
@@ -79,14 +79,14 @@ class ResponseStream:
         self._task = asyncio.current_task()
         try:
             try:
-                batch = await self._write_events(write)
+                error = await self._write_events(write)
             except asyncio.CancelledError:
                 if self._ended_by is None:
                     raise
-                batch = self._ended_by
-            if batch is not None:
-                await self._record.fail(batch)
-                await write(self._encoder.feed(to_client_error(batch, self._context.id)))
+                error = self._ended_by
+            if error is not None:
+                await self._record.fail(error)
+                await write(self._encoder.feed(to_client_error(error, self._context.id)))
         finally:
             self._write = None
             await self._emissions.aclose()
@@ -97,13 +97,13 @@ class ResponseStream:
         """Write everything; returns the error that ended the stream."""
         if self.first is None:
             self._ping()
-        batch = await (self._first_batch or self._next())
-        while isinstance(batch, bytes):
-            if batch:
+        result = await (self._first_result or self._next())
+        while isinstance(result, bytes):
+            if result:
                 self._silent_ticks = 0
-                await write(batch)
-            batch = await self._next()
-        return batch
+                await write(result)
+            result = await self._next()
+        return result
 
     def end(self, error: DragomanError) -> None:
         """End the stream with an error event."""
@@ -117,34 +117,15 @@ class ResponseStream:
             emission = await anext(self._emissions, None)
             if emission is None:
                 return None
-            context = self._context
-            # No Restarted: the chain of a gateway never restarts a stream.
-            events = cast("Sequence[Event]", emission.events)
-            if self.first is None:
-                self.first = emission
-                if not self._has_headers:
-                    self._header_notices = frozenset((*context.notices, *emission.notices))
-                self._is_crossing = context.is_crossing(emission.target)
-                events = [complete(event, context) if isinstance(event, Started) else event for event in events]
-            if context.tool_ids is not None:
-                events = [context.tool_ids.event_to_client(event) for event in events]
-            if self._is_crossing:
+            events = self._to_client(emission)
+            if self._may_need_tags:
                 events = await self._tag(events, emission.target)
             if self._needs_response:
                 self._events += events
             self._record.count_streamed(events)
             self._note_lost(events)
             if isinstance(last := events[-1], Finished):
-                if (add_durations := cast("Wire", context.wire).add_durations) is not None:
-                    last = replace(last, finish=add_durations(last.finish, *self._record.seconds()))
-                    events = [*events[:-1], last]
-                notices = (*emission.notices, *last.notices, *self._lost)
-                notices += await self._finish(last, emission.target, notices)
-                notices += await self._keep(is_finished=True)
-                if not cast("Wire", context.wire).lists_notices:
-                    notices = tuple(n for n in (*context.notices, *notices) if n not in self._header_notices)
-                if notices or last.notices:
-                    events = [*events[:-1], replace(last, notices=tuple(dict.fromkeys(notices)))]
+                events = [*events[:-1], await self._finish(last, emission)]
             elif self._tagger is not None and self._tagger.has_writes:
                 await self._keep(is_finished=False)
             feed = self._encoder.feed
@@ -152,7 +133,36 @@ class ResponseStream:
         except Exception as error:  # noqa: BLE001 - it ends the stream, in the client's dialect
             return to_dragoman_error(error, self._context.id)
 
-    async def _finish(self, finished: Finished, target: str | None, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+    def _to_client(self, emission: Emit) -> Sequence[Event]:
+        """The events of an emission, with the model and the tool call ids that the client knows."""
+        context = self._context
+        # No Restarted: the chain of a gateway never restarts a stream.
+        events = cast("Sequence[Event]", emission.events)
+        if self.first is None:
+            self.first = emission
+            if not self._has_headers:
+                self._header_notices = frozenset((*context.notices, *emission.notices))
+            self._may_need_tags = context.may_need_tags(emission.target)
+            events = [complete(event, context) if isinstance(event, Started) else event for event in events]
+        if context.tool_ids is not None:
+            events = [context.tool_ids.event_to_client(event) for event in events]
+        return events
+
+    async def _finish(self, last: Finished, emission: Emit) -> Finished:
+        """The last event with all notices; before, the request is accounted and everything is stored."""
+        wire = cast("Wire", self._context.wire)
+        if wire.add_durations is not None:
+            last = replace(last, finish=wire.add_durations(last.finish, *self._record.seconds()))
+        notices = (*emission.notices, *last.notices, *self._lost)
+        notices += await self._account_and_store(last, emission.target, notices)
+        notices += await self._keep(is_finished=True)
+        if not wire.lists_notices:
+            notices = tuple(n for n in (*self._context.notices, *notices) if n not in self._header_notices)
+        return replace(last, notices=tuple(dict.fromkeys(notices))) if notices or last.notices else last
+
+    async def _account_and_store(
+        self, finished: Finished, target: str | None, notices: tuple[Notice, ...]
+    ) -> tuple[Notice, ...]:
         """Store everything before the last byte is sent: the next request of the conversation may follow at once."""
         self._context.note_completed(int(time.time()))
         response = replace(fold(self._events), target=target) if self._needs_response else None
@@ -164,7 +174,7 @@ class ResponseStream:
             response=response,
             notices=tuple(dict.fromkeys((*self._context.notices, *notices))),
         )
-        if response is not None and self._context.is_stored:
+        if response is not None and self._context.must_store:
             return await self._context.store_conversation(response)
         return ()
 
@@ -183,7 +193,7 @@ class ResponseStream:
                 self._part_count += type(event) is PartStarted
             if not any(map(has_state, events)):
                 return events
-            self._tagger = await self._context.tagger(target, parts_before=before)
+            self._tagger = await self._context.make_tagger(target, parts_before=before)
         return events if self._tagger is None else self._tagger.tag_events(events)
 
     async def _keep(self, *, is_finished: bool) -> tuple[Notice, ...]:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, cast
 
 from dragoman.errors import DragomanError
-from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.connect import STAGGER, Address, Addresses, Destination, is_address, ordered, resolve
 from dragoman.io.connection_pool import Pool, discard_unsent, watch
 from dragoman.io.http1 import ResponseParser
 
@@ -43,11 +43,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
     """One connection. `connect` it first; `is_new` says that no request has been answered on it yet."""
 
     __slots__ = ("_drain", "_ends", "_error", "_is_lost", "_is_paused", "_loop", "_pool", "_timer", "_transport",
-                 "_waiter", "_watch", "idle_since", "is_aborted", "is_connected", "is_new", "parser",
-                 "place")  # fmt: skip
+                 "_waiter", "_watch", "destination", "idle_since", "is_aborted", "is_connected", "is_new",
+                 "parser")  # fmt: skip
 
-    def __init__(self, place: Place, pool: "Pool[AsyncConnection]", loop: asyncio.AbstractEventLoop) -> None:
-        self.place = place
+    def __init__(
+        self, destination: Destination, pool: "Pool[AsyncConnection]", loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.destination = destination
         self.parser = ResponseParser()
         self.idle_since = 0.0
         self.is_new = True
@@ -171,7 +173,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         # Not `is_usable`: to ask the socket is a system call, and the pool does it when the connection is used again.
         if not self._is_lost and self.parser.keeps_alive:
             self.is_new = False
-            self._pool.put(self.place, self, time.monotonic())
+            self._pool.put(self.destination, self, time.monotonic())
         else:
             self.close()
 
@@ -231,15 +233,15 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def connect(self, ends: float | None, /, *, tls: "SSLContext | None", address: str | None = None) -> None:
         """Connect, until a moment; `address` is where the host is known to be."""
         async with asyncio.timeout(None if ends is None else ends - time.monotonic()):
-            host, port = self.place.next_hop
+            host, port = self.destination.next_hop
             sock = await _connect(self._loop, ordered(await _resolve(self._loop, address or host, port)))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
-                if self.place.is_tunnel and tls is not None:
+                if self.destination.is_tunnel and tls is not None:
                     await self._open_tunnel(sock, tls)
                 elif tls is not None:
                     await self._loop.create_connection(
-                        lambda: self, sock=sock, ssl=tls, server_hostname=self.place.host
+                        lambda: self, sock=sock, ssl=tls, server_hostname=self.destination.host
                     )
                 else:
                     await self._loop.create_connection(lambda: self, sock=sock)
@@ -251,15 +253,15 @@ class AsyncConnection(asyncio.BufferedProtocol):
             raise ConnectionAbortedError
 
     async def _open_tunnel(self, sock: socket.socket, tls: "SSLContext") -> None:
-        plain = AsyncConnection(self.place, self._pool, self._loop)
+        plain = AsyncConnection(self.destination, self._pool, self._loop)
         transport, _ = await self._loop.create_connection(lambda: plain, sock=sock)
         with plain:
-            plain.send(self.place.connect_request())
+            plain.send(self.destination.connect_request())
             while not plain.parser.has_head:
                 await plain.receive(None)
             if plain.parser.status != 200:
                 raise ConnectionRefusedError(f"the proxy answered {plain.parser.status}")
-            self._transport = await self._loop.start_tls(transport, self, tls, server_hostname=self.place.host)
+            self._transport = await self._loop.start_tls(transport, self, tls, server_hostname=self.destination.host)
 
 
 async def _connect(loop: asyncio.AbstractEventLoop, addresses: list[Address]) -> socket.socket:

@@ -14,7 +14,7 @@ import time
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.connect import STAGGER, Address, Addresses, Destination, is_address, ordered, resolve
 from dragoman.io.connection_pool import discard_unsent, is_readable
 from dragoman.io.http1 import ResponseParser
 from dragoman.io.stopper import Stopper
@@ -33,17 +33,17 @@ class BlockingConnection:
         "_addresses",
         "_lock",
         "_sockets",
+        "destination",
         "idle_since",
         "is_aborted",
         "is_connected",
         "is_new",
         "parser",
-        "place",
         "stopper",
     )
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
         self.parser = ResponseParser()
         self.idle_since = 0.0
         self.is_new = True
@@ -122,16 +122,16 @@ class BlockingConnection:
 
     def connect(self, ends: float | None, /, *, tls: "SSLContext | None", address: str | None = None) -> None:
         """Connect, until a moment; `address` is where the host is known to be."""
-        host, port = self.place.next_hop
+        host, port = self.destination.next_hop
         self._connect(ordered(self._resolve(address or host, port, ends)), ends)
         sock = self._sockets[0]
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.place.is_tunnel:
+        if self.destination.is_tunnel:
             self._open_tunnel(ends)
         if tls is not None:
             sock.settimeout(_remaining(ends))
             with self._lock:
-                wrapped = tls.wrap_socket(sock, server_hostname=self.place.host, do_handshake_on_connect=False)
+                wrapped = tls.wrap_socket(sock, server_hostname=self.destination.host, do_handshake_on_connect=False)
                 self._sockets = [wrapped]
             self._check()
             wrapped.do_handshake()
@@ -204,7 +204,7 @@ class BlockingConnection:
             raise ConnectionAbortedError
 
     def _open_tunnel(self, ends: float | None) -> None:
-        self.send(self.place.connect_request(), ends)
+        self.send(self.destination.connect_request(), ends)
         while not self.parser.has_head:
             self.receive(ends)
         if self.parser.status != 200:

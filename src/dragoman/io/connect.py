@@ -37,8 +37,8 @@ class Proxy(NamedTuple):
     header: str
 
 
-class Place(NamedTuple):
-    """Where a request goes. Requests to one place can share connections."""
+class Destination(NamedTuple):
+    """Where a request goes. Requests to one destination can share connections."""
 
     host: str
     port: int
@@ -66,8 +66,8 @@ class Place(NamedTuple):
         return f"CONNECT {name}:{self.port} HTTP/1.1\r\nhost: {name}:{self.port}\r\n{header}\r\n".encode("latin-1")
 
 
-def place_of(origin: str, env: Mapping[str, str], /) -> Place | None:
-    """The place of an origin such as `https://host:8443`; None if it is not one."""
+def destination_of(origin: str, env: Mapping[str, str], /) -> Destination | None:
+    """The destination of an origin such as `https://host:8443`; None if it is not one."""
     try:
         parts = urlsplit(origin)
         host, port = parts.hostname, parts.port
@@ -81,7 +81,7 @@ def place_of(origin: str, env: Mapping[str, str], /) -> Place | None:
     default = 443 if tls else 80
     authority = bracketed if port in (None, default) else f"{bracketed}:{port}"
     proxy = _proxy_for(parts.scheme, name, port or default, env)
-    return Place(name, port or default, tls, proxy, authority, _basic_auth("authorization", parts))
+    return Destination(name, port or default, tls, proxy, authority, _basic_auth("authorization", parts))
 
 
 def _proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Proxy | None:

@@ -1,4 +1,4 @@
-"""The connections of a client: idle ones by place, and those whose call waits for an answer."""
+"""The connections of a client: idle ones by destination, and those whose call waits for an answer."""
 
 import select
 import socket
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from dragoman.io.connect import Place
+from dragoman.io.connect import Destination
 
 IDLE_SECONDS = 90.0
 MAX_IDLE = 256
-"""Idle connections per place."""
+"""Idle connections per destination."""
 
 
 class Connection(Protocol):
@@ -41,17 +41,17 @@ C = TypeVar("C", bound=Connection)
 class Pool(Generic[C]):
     """Safe for threads without a lock: each operation on a deque or a set is atomic.
 
-    A connection that has been idle for long is closed when its place, or a new place, is used.
+    A connection that has been idle for long is closed when its destination, or a new destination, is used.
     """
 
     def __init__(self) -> None:
-        self._idle: dict[Place, deque[C]] = {}
+        self._idle: dict[Destination, deque[C]] = {}
         self.waiting: set[C] = set()
         """Connections without an answer yet, and those that are read to the end in the background."""
 
-    def get(self, place: Place, now: float, /) -> C | None:
-        """The connection to a place that was used last; None if there is none that can be used."""
-        idle = self._idle.get(place)
+    def get(self, destination: Destination, now: float, /) -> C | None:
+        """The connection to a destination that was used last; None if there is none that can be used."""
+        idle = self._idle.get(destination)
         while idle:
             try:
                 connection = idle.pop()
@@ -62,14 +62,14 @@ class Pool(Generic[C]):
             connection.close()
         return None
 
-    def put(self, place: Place, connection: C, now: float, /) -> None:
-        """Keep a connection for the next request to its place."""
+    def put(self, destination: Destination, connection: C, now: float, /) -> None:
+        """Keep a connection for the next request to its destination."""
         connection.idle_since = now
-        idle = self._idle.get(place)
+        idle = self._idle.get(destination)
         if idle is None:
             for others in list(self._idle.values()):
                 _close_old(others, now)
-            idle = self._idle.setdefault(place, deque())
+            idle = self._idle.setdefault(destination, deque())
         idle.append(connection)
         if len(idle) > 1:
             _close_old(idle, now)

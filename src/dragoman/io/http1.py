@@ -15,13 +15,17 @@ import httptools
 
 from dragoman.errors import DragomanError, Malformed, TooLarge
 from dragoman.http import HttpRequest
-from dragoman.io.connect import Place
+from dragoman.io.connect import Destination
 
 MAX_HEAD = 256 * 1024
 MAX_INFLATED = 16 * 1024 * 1024
 """Bytes that one read of a compressed body may expand to."""
-PIECE = 16 * 1024
-"""Bytes of a stream that an async call takes at a time: to translate more of them would let other tasks wait."""
+PIECE = 8 * 1024
+"""Bytes of a stream that an async call takes at a time: to translate more of them would let other tasks wait.
+
+A smaller piece lets others have their turn sooner, and costs more for each byte: a stream of tiny chunks took a fifth
+more processor time with 4 KiB than with 16, and a tenth more with 8.
+"""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PATH = re.compile(r"/[!-~]*")
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
@@ -39,7 +43,7 @@ class RequestHead(NamedTuple):
     be a tenth of the cost of a call, so a client keeps its heads, and compares before it uses one again.
     """
 
-    place: Place
+    destination: Destination
     method: str
     headers: Mapping[str, str]
     data: bytes
@@ -56,13 +60,13 @@ class RequestHead(NamedTuple):
         return self.data + b"\r\n"
 
 
-def encode_head(request: HttpRequest, place: Place, /) -> RequestHead | None:
+def encode_head(request: HttpRequest, destination: Destination, /) -> RequestHead | None:
     """The head of a request; None if it has a header that cannot be sent."""
     path = request.path if _PATH.fullmatch(request.path) else quote(request.path, safe=_PRINTABLE)
-    if place.proxy is not None and not place.tls:
-        path = f"http://{place.authority}{path}"
-    lines = [f"{request.method} {path} HTTP/1.1\r\nhost: {place.authority}\r\naccept-encoding: identity\r\n"]
-    has_agent, authorization = False, place.authorization
+    if destination.proxy is not None and not destination.tls:
+        path = f"http://{destination.authority}{path}"
+    lines = [f"{request.method} {path} HTTP/1.1\r\nhost: {destination.authority}\r\naccept-encoding: identity\r\n"]
+    has_agent, authorization = False, destination.authorization
     for name, value in request.headers.items():
         lower = name.lower()
         if lower in _OWN:
@@ -76,10 +80,10 @@ def encode_head(request: HttpRequest, place: Place, /) -> RequestHead | None:
         lines.append(f"{name}: {value}\r\n")
     if not has_agent:
         lines.append("user-agent: dragoman\r\n")
-    if place.proxy is not None and not place.tls:
-        lines.append(place.proxy.header)
+    if destination.proxy is not None and not destination.tls:
+        lines.append(destination.proxy.header)
     lines.append(authorization)
-    return RequestHead(place, request.method, dict(request.headers), "".join(lines).encode("latin-1"))
+    return RequestHead(destination, request.method, dict(request.headers), "".join(lines).encode("latin-1"))
 
 
 _NAMES: dict[bytes, str] = {}

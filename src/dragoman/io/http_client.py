@@ -22,7 +22,7 @@ from dragoman.errors import ConnectFailed, ConnectTimeout, DragomanError, ReadTi
 from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.async_http import AsyncConnection, LoopPools
 from dragoman.io.blocking_http import BlockingConnection
-from dragoman.io.connect import Place, place_of, tls_context
+from dragoman.io.connect import Destination, destination_of, tls_context
 from dragoman.io.connection_pool import Pool
 from dragoman.io.forks import FORKS
 from dragoman.io.http1 import RequestHead, ResponseParser, encode_head
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 0.02
 """How long a blocking caller waits for the end of a response after its last event; it comes at once or not at all."""
-MAX_PLACES = 256
+MAX_DESTINATIONS = 256
 _FAULTS = (OSError, ValueError, DragomanError)
 """What a connection raises. TimeoutError and SSLError are OSErrors; a host name that TLS refuses is a ValueError."""
 _RESPONSE = HttpResponse()
@@ -59,7 +59,7 @@ class HttpClient:
         self._ca = ca
         self._env = env
         self._address = None if pin is None else pin[1]
-        self._places: dict[str, Place] = {}
+        self._destinations: dict[str, Destination] = {}
         self._heads: dict[tuple[str, str], RequestHead] = {}
         """By origin and path: the head of the last request."""
         self._pool: Pool[BlockingConnection] = Pool()
@@ -103,10 +103,10 @@ class HttpClient:
 
     def _request(self, effect: Send | Open, ends: float | None, limit: int | None = None) -> BlockingConnection:
         """A connection on which the head of the answer has come."""
-        place, data = self._prepare(effect.request)
+        destination, data = self._prepare(effect.request)
         now = time.monotonic()
         pool = self._pool
-        connection = pool.get(place, now) or BlockingConnection(place)
+        connection = pool.get(destination, now) or BlockingConnection(destination)
         parser = connection.parser
         pool.waiting.add(connection)
         if effect.stopper is not None:
@@ -117,7 +117,7 @@ class HttpClient:
                 if not connection.is_connected:
                     connect_ends = None if effect.connect is None else now + effect.connect
                     connection.connect(
-                        _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
+                        _earlier(ends, connect_ends), tls=self._tls if destination.tls else None, address=self._address
                     )
                     parser = connection.parser
                 parser.start(limit)
@@ -136,7 +136,7 @@ class HttpClient:
             connection.stopper = None
         if connection.parser.keeps_alive and not connection.is_aborted:
             connection.is_new = False
-            self._pool.put(connection.place, connection, time.monotonic())
+            self._pool.put(connection.destination, connection, time.monotonic())
         else:
             connection.close()
 
@@ -168,11 +168,11 @@ class HttpClient:
 
     async def _arequest(self, effect: Send | Open, ends: float | None, limit: int | None = None) -> AsyncConnection:
         """A connection on which the head of the answer has come."""
-        place, data = self._prepare(effect.request)
+        destination, data = self._prepare(effect.request)
         now = time.monotonic()
         loop = asyncio.get_running_loop()
         pool = await self._loop_pools.current(loop)
-        connection = pool.get(place, now) or AsyncConnection(place, pool, loop)
+        connection = pool.get(destination, now) or AsyncConnection(destination, pool, loop)
         parser = connection.parser
         pool.waiting.add(connection)
         is_open = False
@@ -180,7 +180,7 @@ class HttpClient:
             if not connection.is_connected:
                 connect_ends = None if effect.connect is None else now + effect.connect
                 await connection.connect(
-                    _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
+                    _earlier(ends, connect_ends), tls=self._tls if destination.tls else None, address=self._address
                 )
             parser.start(limit)
             connection.send(data)
@@ -201,33 +201,33 @@ class HttpClient:
     def _tls(self) -> "SSLContext":
         return tls_context(self._ca)
 
-    def _prepare(self, request: HttpRequest) -> tuple[Place, bytes]:
+    def _prepare(self, request: HttpRequest) -> tuple[Destination, bytes]:
         """Where a request goes, and its bytes."""
         if self._forks != FORKS.count:
             self._check_process()
         head = self._heads.get((request.origin, request.path))
         if head is None or not head.fits(request):
             head = self._head(request)
-        return head.place, head.with_body(request.body)
+        return head.destination, head.with_body(request.body)
 
     def _head(self, request: HttpRequest) -> RequestHead:
-        head = encode_head(request, self._places.get(request.origin) or self._place(request))
+        head = encode_head(request, self._destinations.get(request.origin) or self._destination(request))
         if head is None:
             raise unsendable(request)
-        if len(self._heads) >= MAX_PLACES:
+        if len(self._heads) >= MAX_DESTINATIONS:
             self._heads = {}
         self._heads[request.origin, request.path] = head
         return head
 
-    def _place(self, request: HttpRequest) -> Place:
+    def _destination(self, request: HttpRequest) -> Destination:
         env = os.environ if self._env is None else self._env
-        place = place_of(request.origin, {} if self._address else env)
-        if place is None:
+        destination = destination_of(request.origin, {} if self._address else env)
+        if destination is None:
             raise unsendable(request)
-        if len(self._places) >= MAX_PLACES:
-            self._places = {}
-        self._places[request.origin] = place
-        return place
+        if len(self._destinations) >= MAX_DESTINATIONS:
+            self._destinations = {}
+        self._destinations[request.origin] = destination
+        return destination
 
     def _check_process(self) -> None:
         """After a fork the connections belong to the parent; the child makes its own."""

@@ -130,7 +130,7 @@ class _Node(msgspec.Struct):
     """One subschema while it is adapted."""
 
     adapter: "_Adapter"
-    place: str
+    path: str
     open_pointers: frozenset[str]
     """The pointers of the definitions around this subschema."""
     allowed: frozenset[str] | None
@@ -146,7 +146,7 @@ class _Node(msgspec.Struct):
         return keyword in self.keywords and not self.allows(keyword)
 
     def note(self, kind: NoticeKind, keyword: str, why: str) -> None:
-        self.adapter.note(kind, f"{self.place}: {keyword}", why)
+        self.adapter.note(kind, f"{self.path}: {keyword}", why)
 
     def describe(self, keyword: str, value: object) -> None:
         text = f"{keyword}: {msgspec.json.encode(value).decode()}"
@@ -175,17 +175,17 @@ class _Adapter:
         self.notices[Notice(kind=kind, what=what, why=f"{self.dialect.name}: {why}")] = None
 
     def adapt_root(self) -> JsonObject:
-        node = _Node(adapter=self, place=self.where, open_pointers=_ROOT, allowed=self.root_keywords, root=True)
+        node = _Node(adapter=self, path=self.where, open_pointers=_ROOT, allowed=self.root_keywords, root=True)
         return self.adapt_node(self.root, node)
 
-    def adapt(self, schema: object, place: str, open_pointers: frozenset[str]) -> object:
+    def adapt(self, schema: object, path: str, open_pointers: frozenset[str]) -> object:
         if is_object(schema):
-            node = _Node(adapter=self, place=place, open_pointers=open_pointers, allowed=self.dialect.keywords)
+            node = _Node(adapter=self, path=path, open_pointers=open_pointers, allowed=self.dialect.keywords)
             return self.adapt_node(schema, node)
         if not isinstance(schema, bool) or self.dialect.keywords is None:
             return schema
         kind: NoticeKind = "renamed" if schema else "dropped"
-        self.note(kind, f"{place}: {schema}", "boolean schemas are not supported; sent as {}")
+        self.note(kind, f"{path}: {schema}", "boolean schemas are not supported; sent as {}")
         return {}
 
     def adapt_node(self, schema: JsonObject, node: _Node) -> JsonObject:
@@ -205,14 +205,14 @@ class _Adapter:
         if node.root and keyword in DEFINITION_KEYWORDS and is_object(value):
             tokens = {name: name.replace("~", "~0").replace("/", "~1") for name in value}
             return {name: self.define(f"#/{keyword}/{tokens[name]}", item, _ROOT) for name, item in value.items()}
-        place = f"{node.place}.{keyword}"
-        return map_children(keyword, value, lambda child, step: self.adapt(child, place + step, node.open_pointers))
+        path = f"{node.path}.{keyword}"
+        return map_children(keyword, value, lambda child, step: self.adapt(child, path + step, node.open_pointers))
 
     def define(self, pointer: str, schema: object, open_pointers: frozenset[str]) -> object:
         if pointer not in self.defined:
             self.defined[pointer] = None
-            place = self.where + pointer[1:].replace("/", ".")
-            self.defined[pointer] = self.adapt(schema, place, open_pointers | {pointer})
+            path = self.where + pointer[1:].replace("/", ".")
+            self.defined[pointer] = self.adapt(schema, path, open_pointers | {pointer})
         return self.defined[pointer]
 
     def flatten(self, schema: JsonObject, node: _Node, *, inline: bool = False) -> JsonObject:
@@ -441,7 +441,7 @@ def _close_objects(node: _Node, dialect: SchemaDialect) -> None:
     own, types = node.keywords, _types(node.keywords)
     if node.root and dialect.root_object and types != ["object"]:
         if types and "object" not in types:
-            raise Unsupported(f"{dialect.name}: {node.place}: the root must be an object; put the schema into one")
+            raise Unsupported(f"{dialect.name}: {node.path}: the root must be an object; put the schema into one")
         own["type"] = "object"
         node.note("changed", "type", "the root must be an object")
     takes_objects = "object" in _types(own) or ("type" not in own and "properties" in own)

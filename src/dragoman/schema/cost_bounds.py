@@ -19,6 +19,8 @@ MAX_SIZE = 20_000
 """Objects, lists and values in one schema."""
 MAX_PATTERN = 10_000
 """Characters of a `pattern`."""
+MAX_REF = 2_000
+"""Characters of a `$ref`, which is read each time that it is followed."""
 MAX_STEPS = 200_000
 """Subschemas that the validation of one value may look at."""
 MAX_EXPANSION = 10_000
@@ -50,6 +52,8 @@ def check_size(schema: JsonObject, /) -> int:
         children = value.values() if is_object(value) else value
         if is_object(value) and ("pattern" in value or "patternProperties" in value):
             _check_patterns(value)
+        if is_object(value):
+            _check_refs(value)
         remaining -= len(children)
         if remaining < 0:
             raise InvalidRequest(f"a schema must have at most {MAX_SIZE} values, got more; make it smaller")
@@ -62,6 +66,13 @@ def _check_patterns(schema: JsonObject) -> None:
     for pattern in (schema.get("pattern"), *(patterns if is_object(patterns) else ())):
         if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
             raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
+
+
+def _check_refs(schema: JsonObject) -> None:
+    for keyword in _REFS:
+        ref = schema.get(keyword)
+        if isinstance(ref, str) and len(ref) > MAX_REF:
+            raise InvalidRequest(f"{keyword} must have at most {MAX_REF} characters, got {len(ref)}; shorten the name")
 
 
 def check_steps(value: object, schema: JsonObject, /) -> None:
@@ -100,6 +111,7 @@ class _StepCounter:
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._counts: dict[tuple[int, int], int] = {}
+        self._followed = 0
         self._named: list[JsonObject] | None = None
 
     def count(self, value: object, schema: object) -> int:
@@ -108,11 +120,12 @@ class _StepCounter:
         pair = id(value), id(schema)
         if pair in self._counts:
             return self._counts[pair]
-        if len(self._counts) >= MAX_STEPS:
-            raise _too_many_steps()
         self._counts[pair] = 1  # a schema that leads back to itself with the same value is not followed again
         steps = 1
         for child_value, child in self._children(value, schema):
+            self._followed += 1
+            if self._followed >= MAX_STEPS:  # each is at least one step
+                raise _too_many_steps()
             steps += self.count(child_value, child)
         self._counts[pair] = steps
         return steps
@@ -180,15 +193,16 @@ class _StepCounter:
                 yield from ((each, schema[keyword]) for each in value.values())
         yield from ((value, item) for item in _dependent(schema))
 
-    def _targets(self, ref: str) -> list[object]:
+    def _targets(self, ref: str) -> Iterator[object]:
         """What a reference may mean: a pointer is one schema; a name counts as all schemas that have a name."""
         base, _, fragment = ref.partition("#")
         is_pointer = fragment.startswith("/") or not fragment
         if not base and is_pointer:
-            return [resolve_pointer(self._root, ref)]
+            yield resolve_pointer(self._root, ref)
+            return
         if self._named is None:
             self._named = [node for node in _objects(self._root) if node is self._root or node.keys() & _NAMES]
-        return [resolve_pointer(node, f"#{fragment}") if is_pointer else node for node in self._named]
+        yield from (resolve_pointer(node, f"#{fragment}") if is_pointer else node for node in self._named)
 
 
 def _dependent(schema: JsonObject) -> Iterator[object]:

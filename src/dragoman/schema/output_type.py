@@ -19,6 +19,8 @@ from dragoman.types.parameters import named_parameters
 
 T = TypeVar("T")
 _MAX_REASONS = 10
+ADVICE = "; raise max_repairs, or describe the type better"
+"""The end of the message; a notice about a repair that worked leaves it out."""
 
 
 @named_parameters
@@ -108,7 +110,6 @@ class OutputType(Generic[T]):
 
     def _error(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])
-        what_to_do = "raise max_repairs, or describe the type better"
         return OutputError(
-            f"the answer does not match {name_of(self.hint)}: {shown}; {what_to_do}", text=text, reasons=reasons
+            f"the answer does not match {name_of(self.hint)}: {shown}{ADVICE}", text=text, reasons=reasons
         )

@@ -175,6 +175,8 @@ def resolve_pointer(root: object, pointer: str, /) -> object:
         token = step.replace("~1", "/").replace("~0", "~")
         if is_list(found) and token.isdecimal() and int(token) < len(found):
             found = found[int(token)]
+        elif is_object(found) and token in found:
+            found = found[token]
         else:
-            found = found.get(token) if is_object(found) else None
+            return None
     return found if is_object(found) or isinstance(found, bool) else None

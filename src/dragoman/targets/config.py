@@ -288,7 +288,7 @@ def decode_toml(text: str, /) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         if text.endswith(".toml") and "\n" not in text:
             raise SetupError(f"config must be TOML text, got a path; pass Path({text!r})", param="config") from None
-        raise SetupError(f"config must be TOML, got another text; {error}", param="config") from error
+        raise SetupError(f"config must be valid TOML; {error}", param="config") from error
 
 
 def expand_variables(value: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:

@@ -40,6 +40,7 @@ class DeploymentLimits(
     """
 
     requests_per_minute: _Limit | None = None
+    """Requests in any 60 seconds."""
     tokens_per_minute: _Limit | None = None
     """Tokens of prompts and answers."""
     concurrent: _Limit | None = None
@@ -57,16 +58,19 @@ class DeploymentPool(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
     """
 
     name: str
+    """The name that stands for the pool in a spec."""
     targets: tuple[str, ...] = ()
     """The deployments of a pool that is used by its name alone."""
     providers: tuple[str, ...] = ()
     """The providers of a pool that is used with a model."""
     order: Order = "least_busy"
+    """Which deployment comes first."""
     weights: Mapping[str, Weight] = {}
     """By target or provider: a deployment of weight 2 gets twice as much as one of weight 1, which is the default."""
     costs: Mapping[str, Weight] = {}
     """By target or provider: relative costs, for `cheapest` and `weighted`; without them, `cheapest` reads prices."""
     affinity: Affinity = "none"
+    """What requests have in common that go to the same deployment, whose prompt cache then helps."""
     fallbacks: Fallbacks = {}
     """By kind of error: the spec to continue with."""
 
@@ -80,21 +84,21 @@ class DeploymentPool(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
         return ",".join(self.targets or [f"{provider}/{model}" for provider in self.providers])
 
 
-class RoutedTarget(msgspec.Struct, frozen=True):
+class RoutingShare(msgspec.Struct, frozen=True):
     """What the order of a deployment depends on: its weight and its relative cost."""
 
     weight: float = 1.0
     cost: float | None = None
 
 
-def share_of(pool: DeploymentPool, provider: str, name: str, /) -> RoutedTarget:
+def share_of(pool: DeploymentPool, provider: str, name: str, /) -> RoutingShare:
     """The weight and the cost of a deployment: those of the target, else those of its provider.
 
     >>> share_of(DeploymentPool(name="gpt", weights={"east": 3}), "east", "east/gpt-5").weight
     3
     """
     weight = pool.weights.get(name, pool.weights.get(provider, 1.0))
-    return RoutedTarget(weight, pool.costs.get(name, pool.costs.get(provider)))
+    return RoutingShare(weight, pool.costs.get(name, pool.costs.get(provider)))
 
 
 def make_pool(name: object, fields: Mapping[str, Any], /) -> tuple[DeploymentPool, dict[str, dict[str, Any]]]:

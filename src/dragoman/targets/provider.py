@@ -35,9 +35,11 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     """
 
     name: str
+    """The name before the slash of a spec."""
     wire: str
+    """The protocol that it speaks, such as `openai_chat` or `anthropic`."""
     base_url: str = ""
-    """Empty if every user has another one; then a DSN, a variable or `base_url=` must set it.
+    """The address of the server, with its path. Empty if every user has another one; then it must be set.
 
     `{A|B:x}` stands for the environment variable A or B, such as that of a region, or for x if neither is set.
     """
@@ -50,18 +52,23 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     token_names: tuple[str, ...] = ()
     """Environment variables that may hold a bearer token, if there is no key."""
     needs_key: bool = True
+    """Whether a call without a key fails before anything is sent."""
     api_key: str | None = None
+    """The key; it comes before the environment variables."""
     auth: str = "bearer"
     """`bearer`, or the name of the header that holds the key."""
     identity: Identity | None = None
     """The cloud whose own credentials are used if there is no key."""
     plain_http: bool = False
-    """Whether a DSN with this scheme means http, not https."""
+    """Whether an address in an `LLM_…` variable with this scheme means http, not https."""
     headers: Mapping[str, str] = {}
+    """Headers of every request."""
     header_names: Mapping[str, str] = {}
     """By header, the environment variable that may hold its value."""
     capabilities: Capabilities = Capabilities()
+    """What its models take."""
     quirks: Quirks = Quirks()
+    """How it differs from its protocol."""
     hosting: Hosting | None = None
     """How a cloud serves the wire; None if it is served as its maker does."""
     hosts: Mapping[str, str] = {}

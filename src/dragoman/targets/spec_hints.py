@@ -49,6 +49,8 @@ _HOSTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Providers that serve a family of models under its plain name, the likeliest first. The first pattern that fits
 counts."""
+_FAMILIES = {"claude": "anthropic", "gemini": "google", "gpt": "openai", "grok": "xai"}
+"""Names of whole families, which are no model, and who makes them."""
 _MAKERS = frozenset(
     "amazon cohere ibm-granite meta-llama microsoft nousresearch qwen tencent thudm tngtech unsloth zai-org".split()
 )
@@ -73,6 +75,8 @@ def spec_hint(name: str, providers: Collection[str], ready: Sequence[str], /) ->
         return f"; write {own}/{model}"
     if (maker := maker_of(name.lower())) in providers:
         return f"; write {maker}/{name.lower()}"
+    if (maker := _FAMILIES.get(name.lower())) in providers:
+        return f"; write the name of a model, such as {maker}/{name.lower()}-…; dragoman models {maker} lists them"
     hosts = dict.fromkeys(host for host in _hosts(name, ready, has_tag=bool(model)) if host in providers)
     choices = [f"{host}/{name}" for host in hosts][:_MAX_CHOICES]
     return f"; for example {' or '.join(choices)}" if choices else ""

@@ -52,6 +52,9 @@ def _forms(text: str) -> Iterator[str]:
     for url in (quote(text, safe=""), quote(text), quote_plus(text)):
         yield from (url, re.sub("%..", lambda match: match[0].lower(), url))
     yield from (escape(text), escape(text, quote=False), msgspec.json.encode(text)[1:-1].decode())
+    for signs in (text, re.sub("[A-Za-z0-9]", "", text)):  # more than is needed: every character, or all but these
+        for form in ("%{:02X}", "%{:02x}", "\\u{:04x}", "\\u{:04X}", "&#{};", "&#x{:x};", "&#x{:X};"):
+            yield "".join(form.format(ord(sign)) if sign in signs else sign for sign in text)
 
 
 def redact_text(text: str, secrets: Iterable[str], /) -> str:

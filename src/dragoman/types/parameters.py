@@ -127,7 +127,7 @@ def missing_is_none(function: F) -> F:
     """A function whose missing values are None, which it refuses with an error that says what to pass.
 
     It costs a call nothing, so it is for the functions that are called for each request, and for async functions. The
-    signature still shows which values are required. Too many values without a name stay Python's TypeError.
+    signature still shows which values are required. Too many positional arguments raise Python's TypeError.
 
     >>> from dragoman import generate
     >>> generate("demo/any")

@@ -45,7 +45,7 @@ from dragoman.wires.common.batches import Batches
 from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.prompt_caches import CacheSplit, StoredPrompt
-from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, StoredChats, StoredConversations
+from dragoman.wires.common.server_endpoints import ResponseContinuation, Route, ServerEndpoint, StoredChats
 from dragoman.wires.common.uploads import Media, NextUpload, Uploaded
 
 
@@ -315,7 +315,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Model lists, token counts and embeddings, for calls to a provider."""
     server_endpoints: tuple[ServerEndpoint, ...] = ()
     """The same, and stored responses, for clients of the gateway."""
-    stored_conversations: StoredConversations | None = None
+    continuation: ResponseContinuation | None = None
     """How requests continue from a stored response; None if the protocol has no stored responses."""
     batches: Mapping[str, Batches] = {}
     """How providers run batches, by the value of their quirk `batches`."""

@@ -10,9 +10,11 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 import trustme
 
 from dragoman.registry import Registry
+from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import COMMAND, dragoman, environment
 
 
@@ -93,3 +95,13 @@ def test_a_certificate_that_is_not_known_is_named(tmp_path: Path) -> None:
     assert done.code == 1
     assert "certificate verify failed" in done.err
     assert "set SSL_CERT_FILE to a PEM file" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"), [(("health",), "of this gateway"), (("admin", "keys", "list"), "with the role admin")]
+)
+def test_a_missing_key_is_named_by_what_the_command_needs(words: tuple[str, ...], kind: str) -> None:
+    with FaultyServer(RawResponse(body=b"{}", status=401)) as server:
+        done = dragoman(*words, "--gateway", server.base_url())
+    assert done.code == 1
+    assert done.err.endswith(f"needs a key; set DRAGOMAN_KEY to a key {kind}\n")

@@ -79,6 +79,13 @@ def test_a_store_in_memory_is_refused(words: tuple[str, ...], tmp_path: Path) ->
     assert "store must be shared with the gateway" in done.err
 
 
+def test_a_folder_without_a_config_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = dragoman("usage")
+    message = "there is no dragoman.toml in this folder; name the config of the gateway with --config FILE"
+    assert (done.code, done.err) == (1, f"dragoman: {message}\n")
+
+
 def test_a_target_of_an_unknown_provider_is_not_disabled(config: Path) -> None:
     done = dragoman("targets", "disable", "nobody/x", "--config", config)
     assert done.code == 1

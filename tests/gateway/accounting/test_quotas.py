@@ -468,9 +468,9 @@ class Broken(MemoryStore):
         self._check()
         return await super().reserve(charges)
 
-    async def release(self, charges: Any, moment: float, /) -> Any:
+    async def adjust(self, charges: Any, moment: float, /) -> Any:
         self._check()
-        return await super().release(charges, moment)
+        return await super().adjust(charges, moment)
 
     def _check(self) -> None:
         if self.is_down:

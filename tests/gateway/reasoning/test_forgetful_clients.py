@@ -15,11 +15,13 @@ from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.gateway.runtime import Runtime
 from dragoman.testing import DeepSeekSimulator, GptSimulator, KimiSimulator, Simulator, assert_prefix_stable
 from dragoman.types import Message, Request, Text, Thinking, ToolCall, assistant, user
-from tests.gateway.test_long_conversations import SIMULATORS, Cell, Conversation
+from tests.gateway.test_long_conversations import SIMULATORS, Cell, Conversation, Plan
 from tests.support.gateway.agent_clients import FORGETFUL_CLIENTS
 from tests.support.gateway.dialects import BASES, look, post
 
 TURNS = 16
+PLAN = Plan(turns=TURNS, images=(3, 18), system=9, restart=13, compaction=21)
+"""It ends before the compaction."""
 CELLS = [Cell(client, provider) for client in FORGETFUL_CLIENTS for provider in SIMULATORS]
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 
@@ -40,17 +42,17 @@ def check(conversation: Conversation) -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
 @each_cell
 def test_no_reasoning_is_lost_without_a_store(cell: Cell, tmp_path: Path, *, stream: bool) -> None:
-    check(Conversation(cell, tmp_path, stream=stream, has_store=False, turns=TURNS, restarts=False))
+    check(Conversation(cell, tmp_path, stream=stream, has_store=False, plan=PLAN._replace(restart=None)))
 
 
 @each_cell
 def test_no_reasoning_is_lost_through_a_restart_with_a_store(cell: Cell, tmp_path: Path) -> None:
-    check(Conversation(cell, tmp_path, stream=True, has_store=True, turns=TURNS))
+    check(Conversation(cell, tmp_path, stream=True, has_store=True, plan=PLAN))
 
 
 @pytest.mark.parametrize("provider", ["deepseek", "kimi"])
 def test_after_a_restart_without_a_store_a_blank_stands_for_it(provider: str, tmp_path: Path) -> None:
-    conversation = Conversation(Cell("bare-chat", provider), tmp_path, stream=False, has_store=False, turns=TURNS)
+    conversation = Conversation(Cell("bare-chat", provider), tmp_path, stream=False, has_store=False, plan=PLAN)
     asyncio.run(conversation.run())
     assert [str(refusal) for refusal in conversation.simulator.refusals] == []
     assert losses(conversation) != []

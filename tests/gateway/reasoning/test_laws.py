@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
-from dragoman.gateway.reasoning.places import PLACEMENTS, STORED
+from dragoman.gateway.reasoning.places import DIALECTS_WITHOUT_TAGS, TAG_WRITERS
 from dragoman.gateway.reasoning.state import origin_of
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.targets.target import Target
@@ -21,7 +21,7 @@ OTHERS = (
     Target(provider="p", model="n", wire="mine", base_url="https://p.invalid", api_key="sk-one"),
     Target(provider="p", model="m", wire="mine", base_url="https://p.invalid", api_key="sk-two"),
 )
-dialects = st.sampled_from([dialect for dialect in PLACEMENTS if dialect not in STORED])
+dialects = st.sampled_from([dialect for dialect in TAG_WRITERS if dialect not in DIALECTS_WITHOUT_TAGS])
 signatures = st.text("abc+/=", min_size=1, max_size=8)
 
 

@@ -13,14 +13,14 @@ from dragoman import wires
 from dragoman.errors import Overloaded, StoreDown
 from dragoman.gateway.app import App
 from dragoman.gateway.reasoning.outgoing import MAX_INLINE
-from dragoman.gateway.reasoning.places import CHAT, STORED, find_tags
+from dragoman.gateway.reasoning.places import CHAT, DIALECTS_WITHOUT_TAGS, find_tags
 from dragoman.gateway.reasoning.state import call_digest
 from dragoman.testing import Scripted
 from dragoman.types import Message, Opaque, Part, Request, Text, Thinking, ToolCall, assistant, user
 from tests.support.gateway.dialects import post, see
 from tests.support.gateway.loops import STEPS, Client, answer, gateway, received
 
-TAGGED = [dialect for dialect in wires.NAMES if dialect not in STORED]
+TAGGED = [dialect for dialect in wires.NAMES if dialect not in DIALECTS_WITHOUT_TAGS]
 each_dialect = pytest.mark.parametrize("dialect", TAGGED)
 SIGNED = "bedrock"
 """A wire that is no client's dialect in the tests below."""

@@ -221,6 +221,8 @@ LARGE = {
     "signs in a text": b'"' + b"[{:,}]" * 2_000_000 + b'"',
     "an open text": b'["' + b"a" * 10_000_000,
     "escapes": b'"' + b'\\"' * 5_000_000 + b'"',
+    "numbers that take long to decode": b"[" + b"1e300," * 500_000 + b"1]",
+    "texts with nothing in between": b"[" + b'""' * 5_000_000 + b"]",
 }
 
 

@@ -52,6 +52,10 @@ def call(config: str = "", method: str = "POST", path: str = CHAT, **headers: st
         {"host": "127.0.0.1:8080", "origin": "null"},
         {"host": "127.0.0.1:8080", "origin": "http://127.0.0.1:9999"},
         {"host": "evil.example", "origin": "http://evil.example"},
+        {"host": "[::1].evil.example"},
+        {"host": "127.0.0.1:80:evil.example"},
+        {"host": "evil.example%00.localhost"},
+        {"host": "evil.example@localhost"},
     ],
 )
 def test_a_foreign_page_reaches_no_route_without_keys(method: str, path: str, headers: dict[str, str]) -> None:

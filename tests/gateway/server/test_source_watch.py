@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -121,6 +123,59 @@ def replace_workers(gateway: Gateway) -> None:
     before = set(gateway.processes())
     gateway.process.send_signal(signal.SIGUSR1)
     gateway.wait_until(lambda: len(before & set(gateway.processes())) == 1)
+
+
+REPLACED_EARLY = """
+import os, signal, socket, threading
+from dragoman.gateway.server.listener import bind
+from dragoman.gateway.server.supervisor import WorkerSettings, report_ready, supervise
+
+forks = []
+lock = threading.Lock()
+
+def replace():
+    forks.append(1)
+    if len(forks) == 2:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+def run(inherited):
+    listener = inherited.listener or bind(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
+    is_blocking = os.get_blocking(listener.fileno())
+    listener.setblocking(False)
+    report_ready(inherited.parent, WorkerSettings(2, 0.0, 1.0), None if inherited.listener else listener)
+    os.write(1, f"ready {os.getpid()} {is_blocking}\\n".encode())
+    os.write(1, f"{inherited.parent.recv(1)} {os.getpid()}\\n".encode())
+
+os.register_at_fork(after_in_parent=replace)
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+supervise(run)
+"""
+"""A gateway of two workers that is to replace them while it forks the second one, and while it holds a lock for that, as
+many modules do."""
+
+
+def test_a_worker_that_is_just_forked_is_replaced_too_and_listens_as_before() -> None:
+    ready, stopped = dict[str, str](), list[str]()
+    with subprocess.Popen([sys.executable, "-c", REPLACED_EARLY], stdout=subprocess.PIPE, text=True) as parent:
+        late = threading.Timer(PATIENCE, parent.kill)
+        late.start()
+        try:
+            assert parent.stdout is not None
+            while len(ready) < 4 or len(stopped) < 2:
+                word, process, *is_blocking = parent.stdout.readline().split() or pytest.fail("it waits for ever")
+                if word == "ready":
+                    ready[process] = is_blocking[0]
+                else:
+                    stopped.append(process)
+            parent.send_signal(signal.SIGTERM)
+            assert parent.wait(PATIENCE) == 0
+        finally:
+            late.cancel()
+            parent.kill()
+    before, after = sorted(stopped), sorted(ready.keys() - set(stopped))
+    assert (len(before), len(after)) == (2, 2)
+    # The old worker and the new one have the flags of a listener in common: `accept` of the old one must not block.
+    assert [ready[each] for each in after] == ["False", "False"]
 
 
 def test_what_waits_for_a_worker_that_dies_is_answered_by_its_successor(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_it_works_under_uvicorn() -> None:
             async with connect_async(f"{url}/v1/messages"):
                 pass
         assert refused.value.response.status_code == 426
-        assert "has no WebSocket" in refused.value.response.body.decode()
+        assert "does not support WebSocket" in refused.value.response.body.decode()
 
     asyncio.run(with_uvicorn(app_of(), use))
 

@@ -172,7 +172,7 @@ def test_unused_amounts_are_released_to_their_bucket(opened: Opened, clock: Cloc
     async def work(store: Store) -> None:
         reservation = await store.reserve([window(3)])
         clock.now += 5
-        await store.release([window(2)], reservation.reserved_at)
+        await store.adjust([window(2)], reservation.reserved_at)
         assert summary(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
         clock.now += 56
         assert summary(await store.reserve([window(1)])) == (True, [(3, 0.0, 61.0)])
@@ -184,7 +184,7 @@ def test_additional_usage_counts_from_now(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         reservation = await store.reserve([window(1)])
         clock.now += 40
-        await store.release([window(-5)], reservation.reserved_at)
+        await store.adjust([window(-5)], reservation.reserved_at)
         assert summary(await store.reserve([window()])) == (False, [(6, 61.0, 61.0)])
 
     run(opened, work)
@@ -195,7 +195,7 @@ def test_a_release_to_an_expired_bucket_changes_nothing(opened: Opened, clock: C
         reservation = await store.reserve([window(3)])
         clock.now += 61
         assert (await store.reserve([window(3)])).granted
-        await store.release([window(3)], reservation.reserved_at)
+        await store.adjust([window(3)], reservation.reserved_at)
         assert not (await store.reserve([window(1)])).granted
 
     run(opened, work)
@@ -210,7 +210,7 @@ def test_a_period_counter_lasts_until_its_end(opened: Opened, clock: Clock) -> N
             False,
             [(8, 60.0, 60.0)],
         )
-        await store.release([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], reservation.reserved_at)
+        await store.adjust([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], reservation.reserved_at)
         assert summary(await store.reserve([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
             True,
             [(10, 0.0, 60.0)],
@@ -222,7 +222,7 @@ def test_a_period_counter_lasts_until_its_end(opened: Opened, clock: Clock) -> N
 def test_concurrency_slots_are_reserved_and_released(opened: Opened) -> None:
     async def work(store: Store) -> None:
         assert [(await store.reserve([slot(id)])).granted for id in "abc"] == [True, True, False]
-        await store.release([slot("a")], 0.0)
+        await store.adjust([slot("a")], 0.0)
         assert [(await store.reserve([slot(id)])).granted for id in "cd"] == [True, False]
 
     run(opened, work)
@@ -294,7 +294,7 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
                     (reservation.granted, *((level.used, level.wait, level.resets) for level in reservation.levels))
                 )
             elif verb == "give":
-                await store.release(charges, reserved_at)
+                await store.adjust(charges, reserved_at)
             elif verb == "renew":
                 await store.renew([held])
         return results

@@ -87,6 +87,7 @@ class Gateway:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait(PATIENCE)  # closes what connects us with it, which a later test would be blamed for
             raise
 
     def kill(self) -> None:

@@ -1,6 +1,7 @@
 """What a worker of a gateway does before it answers others, while a client keeps it busy.
 
-It is counted in CPU time of the worker: other programs on the machine can delay an answer, but not make the worker work.
+It is counted in CPU time of the worker, as on a usual processor: other programs on the machine can delay an answer, but
+not make the worker work, and a slow processor needs more time for the same work.
 A worker that waits (for a lock, for a file) does not work, so an answer has a generous limit of time, too.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.support.clock import slowness
 from tests.support.gateway.live import Gateway
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -31,7 +33,11 @@ def memory(gateway: Gateway) -> int:
 
 
 def stalls(gateway: Gateway, attack: Callable[[], object], /) -> list[float]:
-    """Seconds that the worker works between a request of another client and its answer, until the attack has ended."""
+    """Seconds that the worker works between a request of another client and its answer, until the attack has ended.
+
+    Its processor may become slower or faster meanwhile, so the slowest moment counts.
+    """
+    slowest = slowness()
     waits: list[float] = []
     begun = threading.Event()
 
@@ -49,4 +55,5 @@ def stalls(gateway: Gateway, attack: Callable[[], object], /) -> list[float]:
             waited = time.monotonic() - started
             assert waited < MAX_WAIT, f"the worker answered after {waited:.1f} s"
         attacking.result()
-    return waits
+    slowest = max(slowest, slowness())
+    return [wait / slowest for wait in waits]

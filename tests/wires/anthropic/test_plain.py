@@ -1,4 +1,4 @@
-"""Plain requests and answers take a short way, with the same result as the long one."""
+"""Plain requests and answers take a fast path, with the same result as the full code."""
 
 import json
 from typing import Any

@@ -562,6 +562,12 @@ def test_a_broken_part_is_malformed(part: JsonObject) -> None:
         answer(part)
 
 
+def test_an_error_names_the_candidate() -> None:
+    candidates = [{"index": index, "content": {"parts": [{"text": text}]}} for index, text in enumerate(("fine", 1))]
+    with pytest.raises(Malformed, match=r"candidates\[1\]\.content\.parts"):
+        WIRE.client.decode_body(msgspec.json.encode({"candidates": candidates}))
+
+
 @pytest.mark.parametrize(
     ("status", "error", "kind", "facts"),
     [

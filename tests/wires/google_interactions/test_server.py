@@ -525,7 +525,7 @@ def test_a_part_has_its_own_place(encode: Any, part: Part) -> None:
 
 # Stored interactions --------------------------------------------------------------------------------------------------
 
-STORED = WIRE.stored_conversations
+STORED = WIRE.continuation
 HELLO = decoded(input="hi")
 
 
@@ -585,7 +585,7 @@ def test_a_request_continues_from_a_stored_interaction() -> None:
 
 def test_steps_have_no_ids_to_refer_to() -> None:
     assert STORED is not None
-    assert (STORED.response_of("x"), STORED.items(recorded()), STORED.own_items(b"{}")) == (None, [], [])
+    assert (STORED.response_of("x"), STORED.items(recorded()), STORED.request_items(b"{}")) == (None, [], [])
     assert STORED.insert_items(b"{}", {}, [], needs_state=False) == (b"{}", False)
     assert not STORED.is_stored_alone({"id": "x"})
 

@@ -1,4 +1,4 @@
-"""Plain requests and answers take a short way, with the same result as the long one."""
+"""Plain requests and answers take a fast path, with the same result as the full code."""
 
 import json
 from collections.abc import Callable
@@ -279,7 +279,7 @@ RESPONSE_FIELDS: dict[str, Any] = {
 
 
 def never_plain(_response: Response) -> None:
-    """No response takes the short way."""
+    """No response takes the fast path."""
 
 
 @given(one_changed(RESPONSE_FIELDS))

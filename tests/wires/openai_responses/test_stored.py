@@ -215,9 +215,9 @@ def test_a_request_names_its_conversation(value: Any) -> None:
     query, request = HOOKS.split(request, body)
     assert query.item_list == "conv_1"
     assert json.loads(WIRE.server.encode_body(RESPONSE, request).body)["conversation"] == {"id": "conv_1"}
-    assert HOOKS.own_items(body) == [{"type": "message", "role": "user", "content": "hi"}]
+    assert HOOKS.request_items(body) == [{"type": "message", "role": "user", "content": "hi"}]
     assert json.loads(HOOKS.insert_items(body, {}, ITEMS.items, needs_state=True)[0])["input"][:2] == ITEMS.items
-    assert HOOKS.own_items(b'{"model":"m"}') == []
+    assert HOOKS.request_items(b'{"model":"m"}') == []
 
 
 def test_a_conversation_excludes_a_previous_response() -> None:

@@ -21,7 +21,7 @@ from dragoman.engine.effects import Sign
 from dragoman.errors import AuthFailed, DragomanError, SetupError
 from dragoman.http import HttpRequest, redact_url
 from dragoman.io.cloud_sources import CLOUDS, Cloud
-from dragoman.io.connect import place_of, tls_context
+from dragoman.io.connect import destination_of, tls_context
 from dragoman.registry import Registry
 from dragoman.targets.provider import clean_key, key_variable
 
@@ -86,13 +86,15 @@ def _installation() -> Iterator[CheckResult]:
             yield CheckResult("ok", f"{name} {version(name)}")
         except PackageNotFoundError:
             yield CheckResult("wrong", f"{name} is not installed", f"pip install {name}")
+    missing: list[str] = []
     for extra, (module, purpose) in EXTRAS.items():
-        if not _is_installed(module):
-            yield CheckResult(
-                "hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' if you want it"
-            )
-        else:
+        if _is_installed(module):
             yield CheckResult("ok", f"extra {extra}, for {purpose}")
+        else:
+            missing.append(f"{extra} ({purpose})")
+    if missing:
+        plural = "extras that are not installed" if len(missing) > 1 else "an extra that is not installed"
+        yield CheckResult("hint", f"{plural}: {', '.join(missing)}", "pip install 'dragoman[NAME]' if you need one")
 
 
 def _is_installed(module: str) -> bool:
@@ -112,7 +114,7 @@ def _variables() -> Iterator[CheckResult]:
             yield CheckResult("wrong", f"{_CA_FILE}={path}: {error}", "set it to a PEM file, or unset it")
     for scheme in ("https", "http"):
         try:
-            place_of(f"{scheme}://example.com", os.environ)
+            destination_of(f"{scheme}://example.com", os.environ)
         except SetupError as error:
             yield CheckResult("wrong", str(error), "correct the variable, or unset it")
 

@@ -114,7 +114,7 @@ class Accounting:
             record.bodies = body_record(settings, None if key is None else key.id, context.wire, context.http.body)
         if key is not None and key.is_limited:
             record.set_reservation(await self._reserve(key, context))
-            context.place = UNLIMITED  # the record gives it back
+            context.slot = UNLIMITED  # the record gives it back
         if self.tracing is not None:
             record.span = self.tracing.begin(
                 redact_name(context.model),
@@ -133,11 +133,11 @@ class Accounting:
         request, targets = context.request, context.choice.targets
         if context.operation != "chat":
             expected = self._expected(key, targets, Usage(input=prompt_tokens(request)))
-            return await self.quotas.reserve(key, expected, entered=context.place)
+            return await self.quotas.reserve(key, expected, entered=context.slot)
         usage = estimate_usage(request, targets, answer=context.runtime.config.gateway.answer_tokens)
         minimum = self._expected(key, targets, Usage(input=usage.input)) if has_no_max_tokens(request) else None
         return await self.quotas.reserve(
-            key, self._expected(key, targets, usage), minimum=minimum, entered=context.place
+            key, self._expected(key, targets, usage), minimum=minimum, entered=context.slot
         )
 
     def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:

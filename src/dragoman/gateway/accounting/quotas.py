@@ -199,7 +199,7 @@ class Quotas:
         """The limits as headers, for a response that uses nothing."""
         limits = [_with_amount(limit, 0) for limit in self._limits(key, ExpectedUsage())]
         try:
-            return _limit_headers(limits, await self._store.release([limit.charge for limit in limits], self._clock()))
+            return _limit_headers(limits, await self._store.adjust([limit.charge for limit in limits], self._clock()))
         except StoreDown:
             return ()
 
@@ -211,7 +211,7 @@ class Quotas:
             self._renewed = now
         while self._unpaid:
             charges, reserved_at = self._unpaid[0]
-            await self._store.release(charges, reserved_at)
+            await self._store.adjust(charges, reserved_at)
             self._unpaid.popleft()
 
     async def aclose(self) -> None:
@@ -225,7 +225,7 @@ class Quotas:
         """How much of the limits of each key or team is used, without those of the teams of keys."""
         limits = [[_with_amount(limit, 0) for limit in self._own_limits(each, ExpectedUsage())] for each in holders]
         charges = [limit.charge for own in limits for limit in own]
-        found = iter(await self._store.release(charges, self._clock()) if charges else ())
+        found = iter(await self._store.adjust(charges, self._clock()) if charges else ())
         return [tuple(_level(limit, next(found)) for limit in own) for own in limits]
 
     async def reset(self, holder: LimitHolder, /) -> None:
@@ -233,9 +233,9 @@ class Quotas:
         limits = [limit for limit in self._own_limits(holder, ExpectedUsage()) if _is_budget(limit)]
         charges = [_with_amount(limit, 0).charge for limit in limits]
         if charges:
-            levels = await self._store.release(charges, self._clock())
+            levels = await self._store.adjust(charges, self._clock())
             used = [_with_amount(limit, level.used) for limit, level in zip(limits, levels, strict=True)]
-            await self._store.release([limit.charge for limit in used], self._clock())
+            await self._store.adjust([limit.charge for limit in used], self._clock())
 
     def _limits(self, key: Key, expected: ExpectedUsage) -> tuple[Limit, ...]:
         own = self._own_limits(key, expected)
@@ -269,7 +269,7 @@ class Quotas:
                 self._slots.pop(charge.id, None)
         try:
             return msgspec.structs.replace(
-                reservation, levels=await self._store.release(charges, reservation.reserved_at)
+                reservation, levels=await self._store.adjust(charges, reservation.reserved_at)
             )
         except StoreDown:
             # The release may have happened. Only additional charges are repeated: a second release would free too much.
@@ -298,7 +298,7 @@ class Quotas:
         try:
             outcome = await reserving
             if outcome.granted:
-                await self._store.release(released, outcome.reserved_at)
+                await self._store.adjust(released, outcome.reserved_at)
         except StoreDown:
             return
 

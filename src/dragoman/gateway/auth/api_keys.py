@@ -45,8 +45,11 @@ class KeyBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What a key or a team may use in a day, a week (from Monday) or a month (UTC): tokens, dollars, or both."""
 
     per: Literal["day", "week", "month"]
+    """The period; a week begins on Monday, and all periods at midnight UTC."""
     tokens: Count | None = None
+    """Tokens of prompts and answers together."""
     dollars: Dollars | None = None
+    """Dollars by the price list; a model without a known price does not use them."""
 
     def __post_init__(self) -> None:
         if self.tokens is None and self.dollars is None:
@@ -57,16 +60,23 @@ class LimitHolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What a key and a team have in common: the models that they may use, and their limits."""
 
     id: str
+    """Its name."""
     models: tuple[str, ...] = ("*",)
     """Patterns of the models, aliases and tiers that it may use."""
     requests_per_minute: Count | None = None
+    """Requests in any 60 seconds."""
     tokens_per_minute: Count | None = None
+    """Tokens of prompts and answers in any 60 seconds."""
     concurrent: Count | None = None
+    """Requests at the same time."""
     budgets: tuple[KeyBudget, ...] = ()
+    """What may be used in a day, a week or a month."""
     disabled: bool = False
+    """Whether all its requests are refused."""
     cache: bool = False
     """Whether its requests use the response cache."""
     tags: tuple[str, ...] = ()
+    """Words of your own, by which usage can be grouped."""
 
     def __post_init__(self) -> None:
         check_id(self.id)
@@ -100,6 +110,7 @@ class Key(LimitHolder, frozen=True, kw_only=True):
     """An API key: its hash, and what it may use."""
 
     hash: str
+    """The hash of the key, from `dragoman keys new`; the key itself is nowhere stored."""
     admin: bool = False
     """The same as `role = "admin"`."""
     role: KeyRole | None = None
@@ -107,11 +118,15 @@ class Key(LimitHolder, frozen=True, kw_only=True):
     owner: str | None = None
     """Who it belongs to, such as an email address; the role `owner` manages all keys of the same owner."""
     team: str | None = None
+    """The team whose limits hold, too."""
     expires_at: datetime | None = None
+    """From this moment on it is refused."""
     previous_hash: str | None = None
     """The hash before the last rotation, which is accepted until `previous_until`."""
     previous_until: datetime | None = None
+    """Until when the key before the last rotation is accepted."""
     created_at: datetime | None = None
+    """When it was made, if it is in the store."""
     team_record: Team | None = None
     """The team itself; `Keys` fills it in."""
 

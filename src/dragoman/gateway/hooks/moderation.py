@@ -35,7 +35,9 @@ class ModerationSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     model: str
     """The spec of the model that decides."""
     policy: Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)] = POLICY
+    """What is not allowed, in words; a policy of the package by default."""
     check: tuple[Checked, ...] = ("request",)
+    """What is checked: `request`, `answer`, or both; an answer that is streamed is not checked."""
 
 
 class Moderation(Hook):

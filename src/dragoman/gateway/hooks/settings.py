@@ -23,7 +23,9 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that every hook has."""
 
     name: str
+    """The name of the table."""
     use: str
+    """The hook: `redaction`, `moderation`, `webhook`, the name of an entry point, or `module:Class`."""
     timeout: Annotated[float, msgspec.Meta(gt=0, le=600)] = 5.0
     """Seconds for each of its methods."""
     on_failure: OnHookFailure = "refuse"

@@ -17,9 +17,11 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The settings of the hook."""
 
     url: str
+    """Where the messages are sent."""
     secret: str | None = None
     """Signs the messages."""
     events: tuple[WebhookEvent, ...] = ("answer", "error")
+    """What is reported."""
     content: bool = False
     """Whether messages have the texts of requests and answers."""
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.gateway.reasoning.answer_places import PlaceFinder, is_moved
+from dragoman.gateway.reasoning.answer_positions import PositionFinder, is_moved
 from dragoman.gateway.reasoning.lost_steps import calls_as_text, has_unreadable_thinking
 from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
 from dragoman.gateway.reasoning.places import CHAT, GOOGLE, NEEDS_THINKING, FoundPart, FoundTag, find_tags
 from dragoman.gateway.reasoning.state import (
-    AnswerPlace,
+    AnswerPosition,
     AnswerState,
     PartState,
     TextNearby,
@@ -67,14 +67,14 @@ class RequestTags:
         """How many answers lost their reasoning, if that matters for later ones, by the name of the target."""
         self._untagged: set[int] = set()
         """Messages of Chat Completions that may have state without a tag."""
-        self._is_doubtful = False
-        """Whether calls of Claude have thinking without a tag."""
+        self._may_lack_thinking = False
+        """Whether thinking of Claude before its calls may be missing."""
         for index, message in enumerate(request.messages):
             if (step := self._find(message)) is not None:
                 self._steps[index] = step
                 continue
             if dialect not in NEEDS_THINKING and has_unreadable_thinking(message.parts, ""):
-                self._is_doubtful = True
+                self._may_lack_thinking = True
             if dialect == CHAT and message.role == "assistant" and has_native_state(message):
                 self._untagged.add(index)
 
@@ -87,7 +87,7 @@ class RequestTags:
 
     def __bool__(self) -> bool:
         """Whether there is any state."""
-        return bool(self._steps or self._untagged or self._is_doubtful)
+        return bool(self._steps or self._untagged or self._may_lack_thinking)
 
     def stored_keys(self) -> list[str]:
         """The keys of states that are in the store."""
@@ -122,16 +122,16 @@ class RequestTags:
         """The request for one target, and what it cannot get."""
         calls = frozenset(call.id for message in request.messages for call in message.tool_calls)
         restorer = _Restorer(self._key, target, self._stored, calls)
-        finder = PlaceFinder()
+        finder = PositionFinder()
         messages: list[Message | None] = []
         for index, message in enumerate(request.messages):
             is_same = message is self._request.messages[index] if index < len(self._request.messages) else False
             # A request for a summary differs at its end.
             if (step := self._steps.get(index) if is_same else self._find(message)) is not None:
-                messages.append(restorer.restore(message, step, finder.place))
+                messages.append(restorer.restore(message, step, finder.position))
             else:
                 native = with_native_state(message, target.wire) if index in self._untagged else message
-                messages.append(restorer.check(native) if self._is_doubtful else native)
+                messages.append(restorer.check(native) if self._may_lack_thinking else native)
             finder.read(message)
         self.losses[target.name] = restorer.losses
         left = tuple(message for message in messages if message is not None)
@@ -158,12 +158,12 @@ class _Restorer:
         self._stored = stored
         self._calls = calls
         """The ids of all calls of the conversation."""
-        self._place: AnswerPlace | None = None
+        self._position: AnswerPosition | None = None
         """Where the message stands."""
 
-    def restore(self, message: Message, step: _Step, place: AnswerPlace | None) -> Message | None:
-        """The message with its state; None if nothing is left of it. `place` is where it stands."""
-        self._place = place
+    def restore(self, message: Message, step: _Step, position: AnswerPosition | None) -> Message | None:
+        """The message with its state; None if nothing is left of it. `position` is where it stands."""
+        self._position = position
         build = _MessageBuilder()
         self._is_lost = False
         stored = [] if step.stored is None else self._readable(step.stored, None)
@@ -228,7 +228,7 @@ class _Restorer:
             return []
         if tag is not None and _has_foreign_text(tag, state):
             return self._lose(CHANGED)
-        if tag is not None and is_moved(state, self._place, self._calls):
+        if tag is not None and is_moved(state, self._position, self._calls):
             return self._lose(MOVED)
         if state.losses != self.losses:
             return self._lose(AFTER_LOSS)

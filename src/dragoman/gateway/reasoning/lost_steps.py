@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from dragoman.gateway.reasoning.places import GOOGLE, SIGNATURE
+from dragoman.gateway.reasoning.places import GOOGLE
 from dragoman.types import Document, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from dragoman.types.arguments import arguments_text
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import error_text
+from dragoman.wires.google.schema import SIGNATURE
 
 OWN_IDS = "toolu"
 """How the ids of calls begin at Anthropic (`toolu_`) and at Bedrock (`tooluse_`)."""

@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.gateway.reasoning.places import CHAT, GOOGLE, SIGNATURE, thought_signature
+from dragoman.gateway.reasoning.places import CHAT, GOOGLE, thought_signature
 from dragoman.types import JsonObject, Message, Part, Thinking, ToolCall, is_list, is_object
 from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.google.schema import SIGNATURE
 
 FORMATS: dict[str, str] = {
     "anthropic": "anthropic-claude-v1",

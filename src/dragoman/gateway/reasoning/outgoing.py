@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
-from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, InStore
+from dragoman.gateway.reasoning.places import DIALECTS_THAT_LOSE_TAGS, TAG_WRITERS, NoTagWriter
 from dragoman.gateway.reasoning.state import (
-    AnswerPlace,
+    AnswerPosition,
     AnswerState,
     Origin,
     PartState,
@@ -42,13 +42,13 @@ class AnswerTagger:
         has_store: bool,
         has_tags: bool = True,
         parts_before: int = 0,
-        place: AnswerPlace | None = None,
+        position: AnswerPosition | None = None,
         losses: int = 0,
         returned: Callable[[ToolCall], ToolCall] | None = None,
     ) -> None:
         """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged.
 
-        Without `has_tags`, the state is only for the store. `place` and `losses` are as in
+        Without `has_tags`, the state is only for the store. `position` and `losses` are as in
         `AnswerState`. `returned`: a call as the client will send it back, if that may differ.
         """
         self.notices: tuple[Notice, ...] = ()
@@ -64,10 +64,10 @@ class AnswerTagger:
         self.key = key
         self._has_store = has_store
         self._has_tags = has_tags
-        self._place = place
+        self._position = position
         self._losses = losses
         self._returned = returned
-        self._placement = PLACEMENTS[dialect](self._make_tag) if has_tags else InStore()
+        self._tag_writer = TAG_WRITERS[dialect](self._make_tag) if has_tags else NoTagWriter()
         self._indexes: dict[int, int] = {}
         self._next_index = parts_before
         self._waiting: dict[int, PartStarted] = {}
@@ -107,7 +107,7 @@ class AnswerTagger:
             case PartEnded():
                 return self._end(event)
             case Finished():
-                return [*self._whole(self._placement.end()), event]
+                return [*self._whole(self._tag_writer.end()), event]
             case _:
                 return [event]
 
@@ -124,7 +124,7 @@ class AnswerTagger:
         if started is None:
             return ()
         call = ToolCall(id=started.id or "", name=started.name or "", extra=started.extra)
-        before, tagged, _ = self._placement.place(call, self._state_of(call))
+        before, tagged, _ = self._tag_writer.add_tag(call, self._state_of(call))
         extra = tagged.extra if isinstance(tagged, ToolCall) else call.extra
         self._started[index] = call, extra
         return [*self._whole(before), self._start(replace(started, extra=extra))]
@@ -132,7 +132,7 @@ class AnswerTagger:
     def _end(self, event: PartEnded) -> Iterable[Event]:
         if event.index in self._started and isinstance(event.part, ToolCall):
             return self._end_call(event, event.part)
-        before, part, after = self._placement.place(event.part, self._state(event.part))
+        before, part, after = self._tag_writer.add_tag(event.part, self._state(event.part))
         events = [*self._whole(before), *self._release(event.index)]
         events.append(replace(event, index=self._indexes.pop(event.index, event.index), part=part))
         return [*events, *self._whole(after)]
@@ -142,7 +142,7 @@ class AnswerTagger:
         started, extra = self._started.pop(event.index)
         late: tuple[Part, ...] = ()
         if part_state(call) not in (None, part_state(started)):
-            late, tagged, _ = self._placement.place(call, self._state_of(call))
+            late, tagged, _ = self._tag_writer.add_tag(call, self._state_of(call))
             extra = tagged.extra if isinstance(tagged, ToolCall) else extra
         self.calls.append(self._returned_call(call))
         ended = replace(event, index=self._indexes.pop(event.index), part=replace(call, extra=extra))
@@ -168,7 +168,7 @@ class AnswerTagger:
         has_extra = isinstance(part, Text | Thinking | ToolCall) and self.dialect in part.extra
         is_expressed = has_extra and self._has_tags
         state = None if is_expressed else part_state(part, calls_before=len(self.calls), texts_before=self._texts)
-        if state is not None and self.dialect in FORGETFUL:
+        if state is not None and self.dialect in DIALECTS_THAT_LOSE_TAGS:
             self.states.append(state)
         return state
 
@@ -184,7 +184,7 @@ class AnswerTagger:
 
     def encode_states(self, states: Iterable[PartState], /) -> bytes:
         """The state of some parts of the answer as bytes."""
-        return encode_state(AnswerState(self.origin, tuple(states), self._place, self._losses))
+        return encode_state(AnswerState(self.origin, tuple(states), self._position, self._losses))
 
     def _make_tag(self, states: list[PartState]) -> str | None:
         data = self.encode_states(states)

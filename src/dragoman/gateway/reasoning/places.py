@@ -18,18 +18,18 @@ from dragoman.gateway.reasoning.tag import is_tag
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Part, Text, Thinking, ToolCall, is_list, is_object
 from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.google.schema import SIGNATURE
 
 CHAT = "openai_chat"
 GOOGLE = "google"
 NATIVE = "native"
-SIGNATURE = "thoughtSignature"
 FORMAT = "dragoman-v1"
 """The format of our entries in `reasoning_details`."""
 MakeTag = Callable[[list[PartState]], str | None]
 """Makes the tag of some parts; None if it is too long."""
 
 
-class Placed(NamedTuple):
+class TaggedPart(NamedTuple):
     """A part of an answer in the client's dialect, with the parts that stand around it."""
 
     before: tuple[Part, ...]
@@ -37,10 +37,10 @@ class Placed(NamedTuple):
     after: tuple[Part, ...]
 
 
-class Placement(Protocol):
-    """Puts the tags of one answer into it, in one dialect."""
+class TagWriter(Protocol):
+    """Writes the tags of one answer into it, in one dialect."""
 
-    def place(self, part: Part, state: PartState | None, /) -> Placed:
+    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
         """A part with its tag; `state` is its state, with its text inside."""
         ...
 
@@ -49,7 +49,7 @@ class Placement(Protocol):
         ...
 
 
-class OnThinking:
+class ThinkingTagWriter:
     """For dialects whose thinking parts have an opaque member.
 
     The state of a text waits for the next part. If the text is the last part and `ends_in_text`, it is not sent: Claude
@@ -63,19 +63,19 @@ class OnThinking:
         self._ends_in_text = ends_in_text
         self._waiting: tuple[Part, ...] = ()
 
-    def place(self, part: Part, state: PartState | None, /) -> Placed:
+    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
         match part:
             case Thinking():
                 if state is not None:
                     part = self._thinking(self._make_tag([replace(state, text=nearby(part.text))]), part.text)
-                return Placed((), part, self._take_waiting())
+                return TaggedPart((), part, self._take_waiting())
             case ToolCall():
-                return Placed((*self._take_waiting(), *(() if state is None else self._carrier(state))), part, ())
+                return TaggedPart((*self._take_waiting(), *(() if state is None else self._carrier(state))), part, ())
             case Text() if state is not None:
                 self._waiting += self._carrier(replace(state, text=nearby(part.text)))
-                return Placed((), part, ())
+                return TaggedPart((), part, ())
             case _:
-                return Placed((), part, ())
+                return TaggedPart((), part, ())
 
     def end(self) -> tuple[Part, ...]:
         return () if self._ends_in_text else self._take_waiting()
@@ -92,23 +92,23 @@ class OnThinking:
         return Thinking(text=text, extra={self._wire: {} if tag is None else {self._member: tag}})
 
 
-class OnCalls:
+class CallTagWriter:
     """For the dialect of Google: thinking waits for the next call, or for the end."""
 
     def __init__(self, make_tag: MakeTag, /) -> None:
         self._make_tag = make_tag
         self._waiting: list[PartState] = []
 
-    def place(self, part: Part, state: PartState | None, /) -> Placed:
+    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
         if state is not None:
             self._waiting.append(state)
         match part:
             case Thinking() if state is not None:
-                return Placed((), replace(part, extra={GOOGLE: {}}), ())
+                return TaggedPart((), replace(part, extra={GOOGLE: {}}), ())
             case ToolCall():
-                return Placed((), self._signed(part), ())
+                return TaggedPart((), self._signed(part), ())
             case _:
-                return Placed((), part, ())
+                return TaggedPart((), part, ())
 
     def end(self) -> tuple[Part, ...]:
         signature = self._signature()
@@ -124,7 +124,7 @@ class OnCalls:
         return {} if tag is None else {SIGNATURE: tag}
 
 
-class InChat:
+class ChatTagWriter:
     """For Chat Completions: in `reasoning_details`, and on the first call after some thinking."""
 
     def __init__(self, make_tag: MakeTag, /) -> None:
@@ -134,17 +134,17 @@ class InChat:
         """The length of all thinking, without white space at its start."""
         self._count = 0
 
-    def place(self, part: Part, state: PartState | None, /) -> Placed:
+    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
         match part:
             case Thinking() if state is not None:
-                return Placed((), self._thinking(part, state), ())
+                return TaggedPart((), self._thinking(part, state), ())
             case ToolCall():
                 carrier = () if state is None else self._carrier(state)
-                return Placed(carrier, self._call(part, state), ())
+                return TaggedPart(carrier, self._call(part, state), ())
             case Text() if state is not None:
-                return Placed((), part, self._carrier(replace(state, text=nearby(part.text))))
+                return TaggedPart((), part, self._carrier(replace(state, text=nearby(part.text))))
             case _:
-                return Placed((), part, ())
+                return TaggedPart((), part, ())
 
     def end(self) -> tuple[Part, ...]:
         return ()
@@ -179,49 +179,49 @@ class InChat:
         return replace(call, extra={CHAT: {"extra_content": {GOOGLE: {"thought_signature": tag}}}})
 
 
-class NextToState:
+class NativeTagWriter:
     """For the native dialect, which carries state: the tag says whose it is."""
 
     def __init__(self, make_tag: MakeTag, /) -> None:
         self._make_tag = make_tag
 
-    def place(self, part: Part, state: PartState | None, /) -> Placed:
+    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
         if state is None or not isinstance(part, Text | Thinking | ToolCall):
-            return Placed((), part, ())
+            return TaggedPart((), part, ())
         text = nearby(part.text) if isinstance(part, Thinking) else state.text if isinstance(part, ToolCall) else ""
         tag = self._make_tag([replace(state, extra={}, text=text)])
-        return Placed((), part if tag is None else replace(part, extra={**part.extra, NATIVE: {"tag": tag}}), ())
+        return TaggedPart((), part if tag is None else replace(part, extra={**part.extra, NATIVE: {"tag": tag}}), ())
 
     def end(self) -> tuple[Part, ...]:
         return ()
 
 
-class InStore:
+class NoTagWriter:
     """For dialects without a field that clients send back."""
 
-    def place(self, part: Part, _state: PartState | None, /) -> Placed:
-        return Placed((), part, ())
+    def add_tag(self, part: Part, _state: PartState | None, /) -> TaggedPart:
+        return TaggedPart((), part, ())
 
     def end(self) -> tuple[Part, ...]:
         return ()
 
 
-PLACEMENTS: dict[str, Callable[[MakeTag], Placement]] = {
-    "anthropic": lambda make_tag: OnThinking("anthropic", "signature", make_tag, ends_in_text=True),
-    "bedrock": lambda make_tag: OnThinking("bedrock", "signature", make_tag, ends_in_text=True),
-    "google_interactions": lambda make_tag: OnThinking("google_interactions", "signature", make_tag),
-    "openai_responses": lambda make_tag: OnThinking("openai_responses", "encrypted_content", make_tag),
-    GOOGLE: OnCalls,
-    CHAT: InChat,
-    NATIVE: NextToState,
-    "ollama": lambda _make_tag: InStore(),
+TAG_WRITERS: dict[str, Callable[[MakeTag], TagWriter]] = {
+    "anthropic": lambda make_tag: ThinkingTagWriter("anthropic", "signature", make_tag, ends_in_text=True),
+    "bedrock": lambda make_tag: ThinkingTagWriter("bedrock", "signature", make_tag, ends_in_text=True),
+    "google_interactions": lambda make_tag: ThinkingTagWriter("google_interactions", "signature", make_tag),
+    "openai_responses": lambda make_tag: ThinkingTagWriter("openai_responses", "encrypted_content", make_tag),
+    GOOGLE: CallTagWriter,
+    CHAT: ChatTagWriter,
+    NATIVE: NativeTagWriter,
+    "ollama": lambda _make_tag: NoTagWriter(),
 }
 """By dialect."""
-FORGETFUL = frozenset({"anthropic", "openai_responses", GOOGLE, CHAT, "ollama"})
+DIALECTS_THAT_LOSE_TAGS = frozenset({"anthropic", "openai_responses", GOOGLE, CHAT, "ollama"})
 """Dialects whose clients may send back no tag: the store has the state of an answer, too."""
 NEEDS_THINKING = frozenset({"anthropic", "bedrock"})
 """Wires whose models refuse to go on with a tool loop if thinking of it is missing."""
-STORED = frozenset({"ollama"})
+DIALECTS_WITHOUT_TAGS = frozenset({"ollama"})
 """Dialects without tags: only the store says whose thinking a client sends back, also to targets of the same wire."""
 
 
@@ -231,9 +231,9 @@ def place_of_state(dialect: str, target: Target, /) -> Literal["tags", "store"] 
     Targets of Chat Completions that need the reasoning of their calls back get it from the store if the client drops
     it: many clients keep only `role`, `content` and `tool_calls`.
     """
-    if dialect not in PLACEMENTS:
+    if dialect not in TAG_WRITERS:
         return None
-    if dialect in STORED or (dialect == target.wire == CHAT and target.quirks.calls_need_reasoning):
+    if dialect in DIALECTS_WITHOUT_TAGS or (dialect == target.wire == CHAT and target.quirks.calls_need_reasoning):
         return "store"
     return None if target.wire == dialect else "tags"
 

@@ -2,7 +2,7 @@
 
 A thinking part is state as a whole: its text, and the `extra` with its signature or its encrypted form. Of a call or a
 text, only an `extra` with a signature is. The text of a thinking part is often next to its tag; then the state has only
-the place and a digest of the text.
+the position and a digest of the text.
 """
 
 from hashlib import blake2b
@@ -75,7 +75,7 @@ class Origin(msgspec.Struct, array_like=True, frozen=True):
         return f"{self.provider}/{self.model}"
 
 
-class AnswerPlace(msgspec.Struct, array_like=True, frozen=True):
+class AnswerPosition(msgspec.Struct, array_like=True, frozen=True):
     """Where an answer stands in its conversation. What came earlier may be left out later."""
 
     call: str
@@ -89,7 +89,7 @@ class AnswerState(msgspec.Struct, array_like=True, frozen=True):
 
     origin: Origin
     parts: tuple[PartState, ...]
-    place: AnswerPlace | None = None
+    position: AnswerPosition | None = None
     """Where the answer stands; None if that is not known."""
     losses: int = 0
     """How many answers before it had lost their reasoning, if the target ties reasoning to what is before it."""
@@ -150,7 +150,7 @@ def call_digest(call: ToolCall, /) -> str:
 
 
 def nearby(text: str, /, *, start: int = 0) -> TextNearby:
-    """The place of a text that stands next to its tag; `start` is that of what is left of it without white space."""
+    """The position of a text that stands next to its tag; `start` is that of what is left of it without white space."""
     left = text.strip()
     before, _, after = text.partition(left) if left else (text, "", "")
     return TextNearby(start, len(left), text_digest(left), before, after)

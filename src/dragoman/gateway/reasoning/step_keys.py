@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from dragoman.gateway.reasoning.places import STORED
+from dragoman.gateway.reasoning.places import DIALECTS_WITHOUT_TAGS
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.types import Message, Request, Text, ToolCall, ToolResult
 from dragoman.types.json_values import plain_numbers
@@ -42,7 +42,7 @@ class StepKeys:
         else:
             before = _texts(self._messages[index - 1]) if index else []
             name = self._key.digest("calls", before, content, ids)
-        if self._dialect not in STORED:
+        if self._dialect not in DIALECTS_WITHOUT_TAGS:
             return (name,)
         # Older clients of Ollama know no ids of calls.
         return name, self._key.digest("said", self._digest_before(index), content)

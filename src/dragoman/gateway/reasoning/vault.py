@@ -10,10 +10,15 @@ from hashlib import blake2b
 from secrets import token_bytes
 
 from dragoman.errors import StoreDown
-from dragoman.gateway.reasoning.answer_places import PlaceFinder
+from dragoman.gateway.reasoning.answer_positions import PositionFinder
 from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
-from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS, STORED, place_of_state
+from dragoman.gateway.reasoning.places import (
+    DIALECTS_THAT_LOSE_TAGS,
+    DIALECTS_WITHOUT_TAGS,
+    TAG_WRITERS,
+    place_of_state,
+)
 from dragoman.gateway.reasoning.state import origin_of
 from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagKey
@@ -44,7 +49,7 @@ class ReasoningVault:
         self._secret = None if secret is None else blake2b(secret.encode(), digest_size=SECRET_SIZE).digest()
         self._fallback = process_secret or token_bytes(SECRET_SIZE)
 
-    async def tagger(
+    async def make_tagger(
         self,
         dialect: str,
         target: Target,
@@ -72,7 +77,7 @@ class ReasoningVault:
             has_store=self._store.is_shared,
             has_tags=place == "tags",
             parts_before=parts_before,
-            place=PlaceFinder(request.messages).place,
+            position=PositionFinder(request.messages).position,
             losses=losses,
             returned=returned,
         )
@@ -81,7 +86,7 @@ class ReasoningVault:
         self, dialect: str, request: Request, targets: tuple[Target, ...], owner: str | None, /
     ) -> RequestTags | None:
         """The state of earlier answers in a request; None if there is none."""
-        if dialect not in PLACEMENTS or all(message.role != "assistant" for message in request.messages):
+        if dialect not in TAG_WRITERS or all(message.role != "assistant" for message in request.messages):
             return None
         key = TagKey(await self._read_secret(), owner)
         tags = RequestTags(dialect, request, key)
@@ -90,8 +95,8 @@ class ReasoningVault:
             tags.add_stored(name, data)
         # Reads of the store take time, and targets of the client's own wire mostly need none of this.
         places = {place_of_state(dialect, target) for target in targets}
-        if dialect in FORGETFUL and places != {None}:
-            await self._find_lost(tags, without_thinking=dialect not in STORED and "tags" not in places)
+        if dialect in DIALECTS_THAT_LOSE_TAGS and places != {None}:
+            await self._find_lost(tags, without_thinking=dialect not in DIALECTS_WITHOUT_TAGS and "tags" not in places)
         return tags or None
 
     async def store(self, tagger: AnswerTagger, request: Request, /, *, is_finished: bool) -> tuple[Notice, ...]:

@@ -7,8 +7,8 @@ because a page does not have the key. Clients that are not browsers send no `Ori
 """
 
 import ipaddress
+import re
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from dragoman.gateway.errors import Forbidden
 from dragoman.gateway.runtime import Runtime
@@ -20,6 +20,7 @@ METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 DEFAULT_HEADERS = "authorization, content-type"
 MAX_AGE = "600"
 """Seconds for which a browser keeps the answer to a preflight."""
+_HOST = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::[0-9]*)?")
 
 
 def check_browser(http: HttpRequest, runtime: Runtime, /) -> None:
@@ -67,11 +68,13 @@ def cors_headers(http: HttpRequest, runtime: Runtime, /) -> list[tuple[str, str]
 
 
 def host_name(host: str, /) -> str | None:
-    """The name in a `Host` header, without the port."""
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
+    """The name in a `Host` header, without the port.
+
+    >>> host_name("[::1]:8080"), host_name("[::1].evil.example")
+    ('::1', None)
+    """
+    match = _HOST.fullmatch(host)
+    return (match["name"] or match["address"]).lower() if match else None
 
 
 def _origin_host(origin: str) -> str | None:

@@ -73,7 +73,7 @@ class Routes(Generic[T]):
             raise NoRoute(f"no route for {path[:200]}")
         return endpoints.find(http)
 
-    def find_near(self, http: HttpRequest, /) -> list[T]:
+    def find_similar(self, http: HttpRequest, /) -> list[T]:
         """The endpoints of the same path with other methods, or of the paths that begin most like this one."""
         path = http.path.partition("?")[0]
         match = self._match(path)

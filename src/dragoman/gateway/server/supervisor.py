@@ -11,10 +11,14 @@ SIGTERM first makes the workers report not ready for `drain` seconds, so that lo
 stop: they finish what is in progress, and end what still runs after `grace` seconds with an error. SIGINT, a second
 SIGTERM and the death of the parent skip `drain`. SIGHUP reloads the config in every worker. SIGUSR1 replaces the
 workers one by one: a new one reads the code and the config again, and when it is ready, an old one stops.
+
+Handlers of signals only note what to do and send commands. A handler may run in the middle of anything, even of a fork,
+so what starts or forgets workers is done by the loop of `_wait`, which each signal wakes.
 """
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -96,14 +100,18 @@ class _Supervisor:
         """The process ids of workers whose report was read: the first, and those that replace others."""
         self._replaced: set[int] = set()
         """The process ids of workers that end and have a successor."""
-        self._replacements: int = 0
-        """How often the workers are to be replaced."""
+        self._shall_replace = False
+        """Whether SIGUSR1 came since the last replacement began."""
         self._is_draining = False
         self._is_stopping = False
+        self._alarm, self._bell = socket.socketpair()
+        """Python writes to the second when a signal comes, before the handler runs: so none is slept through."""
 
     def serve(self) -> None:
         handlers = {signal.SIGTERM: self._terminate, signal.SIGINT: self._terminate, signal.SIGHUP: self._reload}
-        handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace}
+        handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace, signal.SIGCHLD: _wake}
+        self._bell.setblocking(False)  # noqa: FBT003 - the API of sockets
+        bell = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             self._settings = settings = self._read_report(self._start(is_first=True))
@@ -117,6 +125,9 @@ class _Supervisor:
             signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in before.items():
                 signal.signal(number, handler)
+            signal.set_wakeup_fd(bell)
+            self._alarm.close()
+            self._bell.close()
 
     def _start(self, listener: socket.socket | None = None, *, is_first: bool = False) -> int:
         """Start a worker; returns its process id. `listener` is that of the worker that it replaces."""
@@ -154,12 +165,13 @@ class _Supervisor:
         code = 1
         try:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.set_wakeup_fd(-1)
             for number in (signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_IGN)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent tells us
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            ours.close()
-            for other in (*self._workers.values(), *self._listeners.values()):
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for other in (ours, self._alarm, self._bell, *self._workers.values(), *self._listeners.values()):
                 if other is not listener:
                     other.close()
             self._run(Inheritance(theirs, listener, is_first))
@@ -207,26 +219,57 @@ class _Supervisor:
     def _wait(self) -> None:
         """Until all workers have ended; one that dies is replaced."""
         while self._workers:
-            child, status = os.wait()
-            ours = self._workers.get(child)
-            if ours is None:
-                continue
-            problem = None if child in self._ready else _problem(_pending(ours))
-            listener = self._forget(child)
-            if self._is_stopping or child in self._replaced:
-                self._replaced.discard(child)
-                if listener is not None:  # its successor has it as another file
-                    listener.close()
-                continue
-            reason = f"; the last one could not start: {problem}" if problem else ""
-            print(f"worker {child} ended ({_how(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
-            if problem is not None:
-                if listener is not None and self._listeners:  # clients must not wait for it: others listen
-                    listener.close()
-                    listener = None
-                time.sleep(RESTART_DELAY)
-            if not self._is_stopping:
-                self._start(listener)
+            select.select([self._alarm], [], [])
+            self._alarm.recv(4096)
+            while self._workers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._bury(*ended)
+            if self._shall_replace:
+                self._shall_replace = False
+                self._replace_all()
+
+    def _bury(self, child: int, status: int) -> None:
+        """Forget a worker that has ended, and start another one if it was not to end."""
+        ours = self._workers.get(child)
+        if ours is None:
+            return
+        problem = None if child in self._ready else _problem(_pending(ours))
+        listener = self._forget(child)
+        if self._is_stopping or child in self._replaced:
+            self._replaced.discard(child)
+            if listener is not None:  # its successor has it as another file
+                listener.close()
+            return
+        reason = f"; the last one could not start: {problem}" if problem else ""
+        print(f"worker {child} ended ({_how(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+        if problem is not None:
+            if listener is not None and self._listeners:  # clients must not wait for it: others listen
+                listener.close()
+                listener = None
+            time.sleep(RESTART_DELAY)
+        if not self._is_stopping:
+            self._start(listener)
+
+    def _replace_all(self) -> None:
+        """Start a new worker for each; when it is ready, the old one stops. If it cannot start, the old ones stay."""
+        for child in [each for each in self._workers if each not in self._replaced]:
+            if self._is_stopping:
+                return
+            try:
+                self._read_report(self._start(self._copy_listener(child)))
+            except SetupError as error:
+                reason = f"the workers stay, because a new one could not start: {error}"
+                print(reason, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+                return
+            self._replaced.add(child)
+            self._send(child, STOP)
+
+    def _copy_listener(self, child: int) -> socket.socket | None:
+        """The listener of a worker as another file, because both are closed; None if that has none, or is to stop."""
+        try:
+            # `dup` of a socket would make the old worker block in `accept`: both files have the flags in common.
+            return socket.socket(fileno=os.dup(self._listeners[child].fileno()))
+        except (KeyError, OSError):
+            return None
 
     # Signals ---------------------------------------------------------------------------------------------------------
 
@@ -253,34 +296,7 @@ class _Supervisor:
 
     def _replace(self, _number: int, _frame: object) -> None:
         """Replace every worker; if another signal comes meanwhile, once more."""
-        self._replacements += 1
-        if self._replacements > 1:
-            return
-        while self._replacements:
-            wanted = self._replacements
-            self._replace_all()
-            self._replacements -= wanted
-
-    def _replace_all(self) -> None:
-        """Start a new worker for each; when it is ready, the old one stops. If it cannot start, the old ones stay."""
-        for child in [each for each in self._workers if each not in self._replaced]:
-            if self._is_stopping:
-                return
-            try:
-                self._read_report(self._start(self._copy_listener(child)))
-            except SetupError as error:
-                reason = f"the workers stay, because a new one could not start: {error}"
-                print(reason, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
-                return
-            self._replaced.add(child)
-            self._send(child, STOP)
-
-    def _copy_listener(self, child: int) -> socket.socket | None:
-        """The listener of a worker as another file, because both are closed; None if that has none, or is to stop."""
-        try:
-            return self._listeners[child].dup()
-        except (KeyError, OSError):
-            return None
+        self._shall_replace = True
 
     def _timer(self, _number: int, _frame: object) -> None:
         if not self._is_stopping:
@@ -307,6 +323,10 @@ class _Supervisor:
             self._workers[child].send(command)
         except OSError:  # it has just ended
             return
+
+
+def _wake(_number: int, _frame: object) -> None:
+    """A signal without a handler would not wake the loop."""
 
 
 def _pending(ours: socket.socket) -> bytes:

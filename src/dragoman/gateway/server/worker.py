@@ -162,8 +162,8 @@ def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, 
     it, too, so the first worker looks whether the port is free.
     """
     try:
-        family, kind, *_, place = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
-        if inherited is not None and inherited.fileno() >= 0 and _is_at(inherited, place):
+        family, kind, *_, own_address = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
+        if inherited is not None and inherited.fileno() >= 0 and _is_at(inherited, own_address):
             return _set_up(inherited)
         is_shared = hasattr(socket, "SO_REUSEPORT")
         if gateway.workers > 1 and not is_shared:
@@ -171,9 +171,9 @@ def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, 
         if is_first and is_shared:
             with socket.socket(family, kind) as test:
                 test.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                test.bind(place)
+                test.bind(own_address)
                 test.listen()
-        listener = _set_up(bind(family, kind, place))
+        listener = _set_up(bind(family, kind, own_address))
         listener.listen()
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
@@ -189,10 +189,10 @@ def _set_up(listener: socket.socket) -> socket.socket:
     return listener
 
 
-def _is_at(listener: socket.socket, place: tuple[object, ...]) -> bool:
+def _is_at(listener: socket.socket, own_address: tuple[object, ...]) -> bool:
     """Whether a socket has an address; port 0 is any port."""
     host, port, *rest = listener.getsockname()
-    return place in ((host, port, *rest), (host, 0, *rest))
+    return own_address in ((host, port, *rest), (host, 0, *rest))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

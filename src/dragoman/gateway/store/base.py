@@ -242,10 +242,10 @@ class Store(Protocol):
         """Take all charges, or none if one of them would exceed its limit."""
         ...
 
-    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
-        """Give back what was reserved at a time. Returns the levels afterwards.
+    async def adjust(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+        """Change what was reserved at a time, and return the levels afterwards.
 
-        A negative amount charges more, from now on. An amount of 0 only reads the level.
+        A positive amount is given back, a negative one is charged from now on, and 0 only reads the level.
         """
         ...
 

@@ -126,10 +126,10 @@ def reserve(
     return ReserveOutcome(granted=True, reserved_at=now, levels=_levels(charges, changes, now)), changes
 
 
-def release(
+def adjust(
     charges: Sequence[Charge], read: Callable[[str], CounterState], reserved_at: float, now: float, /
 ) -> tuple[tuple[CounterLevel, ...], CounterStates]:
-    """Give back charges of an earlier time."""
+    """Give back charges of an earlier time; a negative amount is charged from now on."""
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
     after = {
         charge.key: (remove_charge(charge, state, reserved_at, now), expires_at(charge, now))

@@ -122,8 +122,8 @@ class MemoryStore:
         self._counters.update(changes)
         return reservation
 
-    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
-        levels, changes = counters.release(charges, self._state, reserved_at, self._clock())
+    async def adjust(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+        levels, changes = counters.adjust(charges, self._state, reserved_at, self._clock())
         self._counters.update(changes)
         return levels
 

@@ -137,10 +137,8 @@ class RedisStore:
             granted=result["granted"], reserved_at=result["reserved_at"], levels=_levels(result["levels"])
         )
 
-    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
-        text = await self._script(
-            scripts.RELEASE, self._counters(charges), [_encode(charges), self._now(), reserved_at]
-        )
+    async def adjust(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+        text = await self._script(scripts.ADJUST, self._counters(charges), [_encode(charges), self._now(), reserved_at])
         return _levels(msgspec.json.decode(text))
 
     async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:

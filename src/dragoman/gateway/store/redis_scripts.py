@@ -156,7 +156,7 @@ return string.format('{"granted":%s,"reserved_at":%.6f,"levels":[%s]}', tostring
 """
 )
 
-RELEASE = (
+ADJUST = (
     _COUNTERS
     + """
 local reserved_at = tonumber(ARGV[3])
@@ -232,4 +232,4 @@ redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
 redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """
 
-ALL = (WRITE, WRITE_BOUNDED, RESERVE, RELEASE, RENEW, RECORD)
+ALL = (WRITE, WRITE_BOUNDED, RESERVE, ADJUST, RENEW, RECORD)

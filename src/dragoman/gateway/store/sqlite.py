@@ -162,14 +162,14 @@ class SqliteStore:
 
         return await self._run(reserve)
 
-    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+    async def adjust(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
 
-        def release(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
-            levels, changes = counters.release(charges, lambda key: _read_counter(db, key), reserved_at, self._clock())
+        def adjust(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
+            levels, changes = counters.adjust(charges, lambda key: _read_counter(db, key), reserved_at, self._clock())
             _write_counters(db, changes)
             return levels
 
-        return await self._run(release)
+        return await self._run(adjust)
 
     async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:
 

@@ -1,8 +1,8 @@
-"""Requests and responses that are only text, as most are: a short way, with the same result as the long one.
+"""Requests and responses that are only text, as most are: a fast path, with the same result as the full code.
 
-The long way repairs a history that needs no repair, asks for options that are not set, and makes a block, a slot and
-several events for a text that is there already. Anything unusual goes the long way.
-`tests/wires/anthropic/test_plain.py` compares both ways.
+The full code repairs a history that needs no repair, asks for options that are not set, and makes a block, a slot and
+several events for a text that is there already. Anything unusual takes the full code.
+`tests/wires/anthropic/test_plain.py` compares both.
 """
 
 from operator import attrgetter

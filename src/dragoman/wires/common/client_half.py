@@ -55,9 +55,9 @@ class WireClient:
         """How requests mark what a target caches, if all targets of this wire take the same marks."""
         self._hosted_tool = hosted_tool
         self._encode_plain = encode_plain
-        """A short way for a request that is only text, with few options; it returns None for any other request."""
+        """A fast path for a request that is only text, with few options; it returns None for any other request."""
         self._decode_plain = decode_plain
-        """A short way for a body that is only text, if the wire has one; it returns None for any other body."""
+        """A fast path for a body that is only text, if the wire has one; it returns None for any other body."""
         self._encode_completion = encode_completion
         """Encodes a request that continues a text, if the wire has one; it returns None if the target does not."""
 

@@ -296,7 +296,7 @@ class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
 
 
-class StoredConversations(Protocol):
+class ResponseContinuation(Protocol):
     """How the requests of a dialect continue from stored responses."""
 
     PREFIX: str
@@ -316,7 +316,7 @@ class StoredConversations(Protocol):
         """The items of a stored response."""
         ...
 
-    def own_items(self, body: bytes, /) -> list[JsonObject]:
+    def request_items(self, body: bytes, /) -> list[JsonObject]:
         """The items of a request, without references."""
         ...
 

@@ -7,6 +7,7 @@ end marker: it is complete if the connection closes after a finish reason.
 
 import re
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -43,6 +44,7 @@ from dragoman.wires.google.schema import (
     FINISH_NOTES,
     FINISH_REASONS,
     NAME,
+    SIGNATURE,
     TEXT_NOTES,
     UNBLOCKED,
     UNFINISHED,
@@ -54,9 +56,9 @@ from dragoman.wires.google.schema import (
     read_usage,
 )
 
-_CHUNK = msgspec.json.Decoder(GeminiChunk, strict=False)
-_BODY = msgspec.json.Decoder(GeminiChunk | list[GeminiChunk], strict=False)
-_FIELDS = dict(zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__struct_fields__, strict=True))
+_CHUNK_DECODER = msgspec.json.Decoder(GeminiChunk, strict=False)
+_BODY_DECODER = msgspec.json.Decoder(GeminiChunk | list[GeminiChunk], strict=False)
+_ATTRIBUTES = dict(zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__struct_fields__, strict=True))
 
 
 class GeminiFraming:
@@ -75,11 +77,20 @@ class GeminiFraming:
 
 
 class _GrowingText(msgspec.Struct):
-    """A text inside streamed arguments: its pieces, and its place."""
+    """A text in the arguments that comes in pieces: `holder[key]` is the place where it goes."""
 
     holder: Any
     key: Any
     pieces: list[str]
+
+
+def _slot(holder: Any, step: Any) -> tuple[Any, object]:
+    """The key of a step in an object or a list, and the value there; a list grows by one item at most."""
+    if not is_list(holder):
+        return step, holder.get(step)
+    key = min(step, len(holder))
+    holder += [None] * (key == len(holder))
+    return key, holder[key]
 
 
 class _StreamedCall(msgspec.Struct):
@@ -89,24 +100,19 @@ class _StreamedCall(msgspec.Struct):
     arguments: JsonObject
     texts: list[_GrowingText] = []
     key: object = None
-    """The key of the call, if its fragments go out."""
+    """The key of the call, if its fragments are emitted."""
     writer: ArgumentsWriter | None = None
 
     def put(self, steps: list[Any], value: object) -> None:
         """Set the value at a path; a text is appended to the text that is already there."""
         holder: Any = self.arguments
-        for step, after in zip(steps, [*steps[1:], None], strict=True):
-            key = step
-            if is_list(holder):
-                key = min(step, len(holder))
-                holder += [None] * (key == len(holder))
-            old = holder[key] if is_list(holder) else holder.get(key)
-            if after is None:
-                holder[key] = self._append(holder, key, old, value)
-            else:
-                kind = list if isinstance(after, int) else dict
-                holder[key] = old if isinstance(old, kind) else kind()
+        for step, after in pairwise(steps):
+            key, old = _slot(holder, step)
+            kind = list if isinstance(after, int) else dict
+            holder[key] = old if isinstance(old, kind) else kind()
             holder = holder[key]
+        key, old = _slot(holder, steps[-1])
+        holder[key] = self._append(holder, key, old, value)
 
     def _append(self, holder: Any, key: Any, old: object, value: object) -> object:
         if not isinstance(value, str):
@@ -128,24 +134,27 @@ class _StreamedCall(msgspec.Struct):
 class GeminiDecoder:
     """Decodes one answer, whole or streamed."""
 
-    def __init__(self, request: Request | None) -> None:
+    def __init__(self, request: Request | None, index: int = 0) -> None:
+        """`index` is that of the candidate."""
         self.out = Assembler(calls_before=calls_before(request))
+        """Collects the events."""
         self._finish: str | None = None
-        self._calls = 0
-        """Calls whose fragments went out."""
+        self._emitted_calls = 0
+        """How many calls were emitted in fragments."""
         self._finish_notes: JsonObject = {}
         self._text_notes: JsonObject = {}
-        self._key: tuple[str, int] = ("", 0)
+        self._open_text_key: tuple[str, int] = ("", 0)
         """The kind and number of the open text."""
-        self._is_sealed = False
+        self._is_open_text_signed = False
         self._streamed: _StreamedCall | None = None
         self._candidate_count = 0
         self._request = request
+        self._where = f"candidates[{index}].content.parts"
         self._others: dict[int, GeminiDecoder] = {}
         self._logprobs: list[TokenLogprob] = []
 
     def read_body(self, body: bytes) -> None:
-        data: GeminiChunk | list[GeminiChunk] = decode_json(_BODY, body)
+        data: GeminiChunk | list[GeminiChunk] = decode_json(_BODY_DECODER, body)
         for chunk in data if isinstance(data, list) else [data]:
             self._read(chunk)
         if self.out.usage is None and not self._candidate_count and self._finish is None:
@@ -155,7 +164,7 @@ class GeminiDecoder:
     def read_frame(self, frame: Frame) -> None:
         # Gateways that imitate Google end their streams with [DONE] (seen 2025-12); Google never does.
         if frame.data.strip() not in (b"", b"[DONE]"):
-            self._read(decode_frame(_CHUNK, frame))
+            self._read(decode_frame(_CHUNK_DECODER, frame))
 
     def end(self) -> None:
         if not self.has_finished:
@@ -174,7 +183,7 @@ class GeminiDecoder:
         )
         self._close_text()
         if self._streamed is not None and self._streamed.writer is not None and reason == "length":
-            # The call stays without an end, also if there are no arguments yet.
+            # Emit the start of the arguments, but no end: the call is incomplete.
             self.out.add_call_fragment(self._streamed.key, text=self._streamed.writer.begin())
         elif self._streamed is not None and reason == "length":
             call = self._streamed.whole()
@@ -185,7 +194,7 @@ class GeminiDecoder:
         if self._logprobs:
             why = "the response has no text that it belongs to"
             out.notices.append(Notice(kind="dropped", what="logprobs", why=why))
-        out.other_choices = tuple([self._others[index].as_choice() for index in sorted(self._others)])
+        out.other_choices = tuple([self._others[index].finish_as_choice() for index in sorted(self._others)])
         extra = make_extra(NAME, {**self._finish_notes, **self._text_notes})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
@@ -205,27 +214,27 @@ class GeminiDecoder:
             else:
                 self.read_candidate(candidate)
         if chunk.prompt_feedback:
-            self._prompt_feedback(chunk.prompt_feedback)
+            self._read_prompt_feedback(chunk.prompt_feedback)
 
     def _read_other(self, index: int, candidate: GeminiCandidate) -> None:
-        """Read a candidate after the first, for a request with `n`."""
+        """Read one of the further candidates, which a request with `n` gets."""
         other = self._others.get(index)
         if other is None:
             if len(self._others) >= MAX_CHOICES - 1:
                 raise Malformed(f"{NAME}: the answer has more than {MAX_CHOICES} candidates")
-            other = self._others[index] = GeminiDecoder(self._request)
+            other = self._others[index] = GeminiDecoder(self._request, index)
         before = other.out.content_length
         other.read_candidate(candidate)
         self.out.count_characters(other.out.content_length - before)
 
-    def as_choice(self) -> Choice:
-        """The candidate as a whole."""
+    def finish_as_choice(self) -> Choice:
+        """End the candidate; its answer."""
         self._finish_response()
         response = fold(self.out.take())
         return Choice(message=response.message, finish=response.finish)
 
-    def _prompt_feedback(self, feedback: JsonObject) -> None:
-        """Read why the prompt was blocked: by a reason, or only by a message."""
+    def _read_prompt_feedback(self, feedback: JsonObject) -> None:
+        """Read whether the prompt was blocked: there is a reason, or a message and no candidate."""
         reason = feedback.get("blockReason")
         is_blocked = reason not in UNBLOCKED or (feedback.get("blockReasonMessage") and not self._candidate_count)
         if is_blocked:
@@ -235,13 +244,13 @@ class GeminiDecoder:
     def read_candidate(self, candidate: GeminiCandidate) -> None:
         """Read a candidate, or a piece of it."""
         if candidate.logprobs_result is not None:
-            # Before the parts: a call ends the text that the tokens belong to.
+            # Read them before the parts: a call among the parts closes the text that they belong to.
             tokens = read_logprobs_result(candidate.logprobs_result)
             self.out.count_characters(sum(len(token.token) + _TOKEN_COST * (1 + len(token.top)) for token in tokens))
             self._logprobs += tokens
         for part in (candidate.content and candidate.content.parts) or ():
-            self._part(part)
-        fields = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})
+            self._read_part(part)
+        fields = without_none({name: getattr(candidate, field) for name, field in _ATTRIBUTES.items()})
         notes = {name: fields[name] for name in TEXT_NOTES if name in fields}
         if notes:
             self.out.count_characters(len(msgspec.json.encode(notes)))
@@ -250,55 +259,54 @@ class GeminiDecoder:
         if candidate.finish_reason not in UNFINISHED:
             self._finish = candidate.finish_reason
 
-    def _part(self, data: JsonObject) -> None:
-        where = "candidates[0].content.parts"
+    def _read_part(self, data: JsonObject) -> None:
         try:
-            part = decode_part(data, where)
+            part = decode_part(data, self._where)
         except InvalidRequest as error:
-            kind = MalformedToolCall if error.message.startswith(f"{where}.functionCall") else Malformed
+            kind = MalformedToolCall if "functionCall" in camel(data) else Malformed
             raise kind(f"{NAME}: {error.message}") from error
         match part:
             case None:
                 return
             case Text() | Thinking(redacted=False):
-                self._text(part)
+                self._read_text(part)
             case ToolCall():
-                self._call(part, camel(camel(data)["functionCall"]))
+                self._read_call(part, camel(camel(data)["functionCall"]))
             case _:
                 self._close_text()
-                # Only users give results, so a result from a model has no part of its own.
+                # Results come from users only. If a model sends one, it is kept as it is.
                 self.out.add_part(Opaque(wire=NAME, data=data) if isinstance(part, ToolResult) else part)
 
-    def _text(self, part: Text | Thinking) -> None:
-        """Read a text; consecutive plain texts are one part, one with a signature is a part of its own."""
+    def _read_text(self, part: Text | Thinking) -> None:
+        """Read a text. Consecutive texts become one part; a text with a signature is a part of its own."""
         is_signed = bool(wire_extra(part.extra, NAME))
         if not part.text and not is_signed:
             return
         kind: Literal["text", "thinking"] = "text" if isinstance(part, Text) else "thinking"
-        if is_signed or self._is_sealed or self._key[0] != kind:
+        if is_signed or self._is_open_text_signed or self._open_text_key[0] != kind:
             self._close_text()
-            self._key, self._is_sealed = (kind, self._key[1] + 1), is_signed
-            self.out.open(self._key, kind, part.extra)
-        self.out.delta(self._key, kind, part.text)
+            self._open_text_key, self._is_open_text_signed = (kind, self._open_text_key[1] + 1), is_signed
+            self.out.open(self._open_text_key, kind, part.extra)
+        self.out.delta(self._open_text_key, kind, part.text)
 
     def _close_text(self) -> None:
         """Close the open text, with its notes."""
-        kind, number = self._key
+        kind, number = self._open_text_key
         notes: JsonObject = {}
         if kind == "text" and self._text_notes:
             notes, self._text_notes = self._text_notes, {}
-            self.out.add_extra(self._key, NAME, notes)
-            self.out.add_citations(self._key, read_citations(self.out.text_of(self._key), notes))
+            self.out.add_extra(self._open_text_key, NAME, notes)
+            self.out.add_citations(self._open_text_key, read_citations(self.out.text_of(self._open_text_key), notes))
         if kind == "text" and self._logprobs:
-            self.out.add_logprobs(self._key, self._logprobs)
+            self.out.add_logprobs(self._open_text_key, self._logprobs)
             self._logprobs = []
-        self.out.close(self._key)
-        self._key, self._is_sealed = ("", number), False
+        self.out.close(self._open_text_key)
+        self._open_text_key, self._is_open_text_signed = ("", number), False
         for part in read_grounding(notes):
             self.out.add_part(part)
 
-    def _call(self, call: ToolCall, data: JsonObject) -> None:
-        """Read a call, or a piece of one: the first has the name, all but the last have `willContinue`."""
+    def _read_call(self, call: ToolCall, data: JsonObject) -> None:
+        """Read a call, or a piece of one. The first piece has the name; all but the last have `willContinue`."""
         self._close_text()
         is_last = not data.get("willContinue")
         if call.name:
@@ -311,11 +319,11 @@ class GeminiDecoder:
         if not call.name and SIGNATURE in (extra := wire_extra(call.extra, NAME)):
             self._sign_call(self._streamed, {SIGNATURE: extra[SIGNATURE]})
         for piece in as_objects(data.get("partialArgs")):
-            self._argument(self._streamed, camel(piece))
+            self._read_argument(self._streamed, camel(piece))
         if is_last:
             self._end_call()
 
-    def _argument(self, streamed: _StreamedCall, piece: JsonObject) -> None:
+    def _read_argument(self, streamed: _StreamedCall, piece: JsonObject) -> None:
         steps = [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, str(piece.get("jsonPath")))]
         values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
         value = None if "nullValue" in piece else values[0] if values else ""
@@ -328,16 +336,16 @@ class GeminiDecoder:
         streamed.put(steps, value)
 
     def _sign_call(self, streamed: _StreamedCall, signature: JsonObject) -> None:
-        """Add a signature that came after the first piece."""
+        """Add the signature of a later piece to the call."""
         if streamed.writer is not None:
             self.out.add_extra(streamed.key, NAME, signature)
         extra = {**streamed.call.extra, NAME: {**wire_extra(streamed.call.extra, NAME), **signature}}
         streamed.call = msgspec.structs.replace(streamed.call, extra=extra)
 
     def _start_fragments(self, streamed: _StreamedCall) -> None:
-        """Pass on the fragments of a call as they come."""
-        self._calls += 1
-        call, streamed.key, streamed.writer = streamed.call, ("call", self._calls), ArgumentsWriter()
+        """Emit the start of a call; its fragments follow as they come."""
+        self._emitted_calls += 1
+        call, streamed.key, streamed.writer = streamed.call, ("call", self._emitted_calls), ArgumentsWriter()
         self.out.add_call_fragment(streamed.key, id=call.id, name=call.name)
         for wire, data in call.extra.items():
             self.out.add_extra(streamed.key, wire, data)
@@ -355,10 +363,9 @@ class GeminiDecoder:
 
 
 _TOKEN_COST = 16
-"""Characters that the probability of a token counts for, besides its text."""
+"""What a token with its probability counts for the limit of the response, in characters, besides its text."""
 _CALL_COST = 64
-"""Characters that each call counts for, besides its content."""
-SIGNATURE = "thoughtSignature"
+"""What a call counts for the limit of the response, in characters, besides its content."""
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
 
 

@@ -38,7 +38,7 @@ from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import UnlinkedResult
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.google.parts import decode_part, encode_call, encode_part, encode_result, part_extra, wire_id
-from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME, GeminiTurn, as_objects, camel
+from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME, SIGNATURE, GeminiTurn, as_objects, camel
 
 _ROLES: dict[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
 
@@ -97,9 +97,9 @@ def _encode_parts(parts: Iterable[Part], target: Target, notes: NoticeCollector)
             encoded.append(encode_part(part))
             continue
         call = encode_call(part, wire_id(part))
-        if needs_signature and "thoughtSignature" not in call:
+        if needs_signature and SIGNATURE not in call:
             notes.add("repaired", f"call {part.id}", "it has no thought signature; Google's dummy signature is sent")
-            call["thoughtSignature"] = DUMMY_SIGNATURE
+            call[SIGNATURE] = DUMMY_SIGNATURE
         needs_signature = False
         encoded.append(call)
     return encoded

@@ -35,6 +35,7 @@ from dragoman.wires.google.schema import (
     FILES,
     NAME,
     SCHEMA_DIALECT,
+    SIGNATURE,
     TEXT_NOTES,
     FunctionCall,
     FunctionDeclaration,
@@ -202,7 +203,7 @@ def _text(fields: JsonObject, _: str) -> Part | None:
     return new_text(text=text or "", extra=make_extra(NAME, fields))
 
 
-_THOUGHT_FIELDS = frozenset(("thoughtSignature", "partMetadata"))
+_THOUGHT_FIELDS = frozenset((SIGNATURE, "partMetadata"))
 
 
 def _inline(fields: JsonObject, where: str) -> Part | None:

@@ -13,6 +13,8 @@ NAME = "google"
 ALT = f"{NAME}.alt"
 """The key of Request.extra with the value `json` if the client wants the stream as a JSON array."""
 
+SIGNATURE = "thoughtSignature"
+"""The field of a part with its signature."""
 DUMMY_SIGNATURE = "skip_thought_signature_validator"
 FILES = "https://generativelanguage.googleapis.com/"
 """Where uploaded files are; only Google can fetch them."""

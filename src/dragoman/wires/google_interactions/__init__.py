@@ -24,5 +24,5 @@ WIRE = Wire(
     server=InteractionsServer(),
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
-    stored_conversations=PreviousInteraction(),
+    continuation=PreviousInteraction(),
 )

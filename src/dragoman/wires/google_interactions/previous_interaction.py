@@ -22,7 +22,7 @@ _NO_BACKGROUND = Notice(
 
 
 class PreviousInteraction:
-    """The `StoredConversations` of the Interactions API. Its steps have no ids, so nothing refers to one."""
+    """The `ResponseContinuation` of the Interactions API. Its steps have no ids, so nothing refers to one."""
 
     PREFIX: str = "v1_"
     FIELD: str = _PREVIOUS
@@ -50,7 +50,7 @@ class PreviousInteraction:
     def items(self, _: StoredResponse, /) -> list[JsonObject]:
         return []
 
-    def own_items(self, _: bytes, /) -> list[JsonObject]:
+    def request_items(self, _: bytes, /) -> list[JsonObject]:
         return []
 
     def is_stored_alone(self, _: JsonObject, /) -> bool:

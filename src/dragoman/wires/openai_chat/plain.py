@@ -1,7 +1,7 @@
-"""Requests and responses that are only text, as most are: a short way, with the same result as the long one.
+"""Requests and responses that are only text, as most are: a fast path, with the same result as the full code.
 
 A call waits for the network, and afterwards its code is no longer in the caches of the processor. So the cost of a call
-depends on how many functions it runs through. `tests/wires/openai_chat/test_plain.py` compares both ways.
+depends on how many functions it runs through. `tests/wires/openai_chat/test_plain.py` compares both.
 """
 
 from operator import attrgetter

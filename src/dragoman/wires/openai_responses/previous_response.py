@@ -30,7 +30,7 @@ _FIELDS = frozenset({"background", "conversation", "generate", "previous_respons
 
 
 class PreviousResponse:
-    """The `StoredConversations` of the Responses API."""
+    """The `ResponseContinuation` of the Responses API."""
 
     PREFIX: str = "resp_"
     FIELD: str = "previous_response_id"
@@ -65,7 +65,7 @@ class PreviousResponse:
     def items(self, stored: StoredResponse, /) -> list[JsonObject]:
         return output_items(stored)
 
-    def own_items(self, body: bytes, /) -> list[JsonObject]:
+    def request_items(self, body: bytes, /) -> list[JsonObject]:
         return [item for item in _input(msgspec.json.decode(body, type=JsonObject)) if not _is_reference(item)]
 
     def is_stored_alone(self, item: JsonObject, /) -> bool:

@@ -1,17 +1,17 @@
 """Where each answer of a conversation stands: a tag is valid only there.
 
 The ids of calls say it, because all clients keep them. A client may leave out the beginning of a conversation, so a
-place is compared only with what is still there.
+position is compared only with what is still there.
 """
 
 from collections.abc import Iterable
 
-from dragoman.gateway.reasoning.state import AnswerPlace, AnswerState
+from dragoman.gateway.reasoning.state import AnswerPosition, AnswerState
 from dragoman.types import Message, ToolCall
 from dragoman.wires.common.extra import wire_extra
 
 
-class PlaceFinder:
+class PositionFinder:
     """Reads the messages of a conversation in their order, and says where the next one stands."""
 
     def __init__(self, messages: Iterable[Message] = (), /) -> None:
@@ -30,21 +30,21 @@ class PlaceFinder:
             self._call, self._turns = _id(calls[-1]), 0
 
     @property
-    def place(self) -> AnswerPlace | None:
-        """The place of an answer that comes next; None if the client sends no ids of calls."""
-        return None if self._call is None else AnswerPlace(self._call, self._turns if self._call else 0)
+    def position(self) -> AnswerPosition | None:
+        """The position of an answer that comes next; None if the client sends no ids of calls."""
+        return None if self._call is None else AnswerPosition(self._call, self._turns if self._call else 0)
 
 
-def is_moved(state: AnswerState, place: AnswerPlace | None, calls: frozenset[str], /) -> bool:
-    """Whether a state was made for another answer than the one at `place`; `calls` are those of the conversation.
+def is_moved(state: AnswerState, position: AnswerPosition | None, calls: frozenset[str], /) -> bool:
+    """Whether a state was made for another answer than the one at `position`; `calls` are those of the conversation.
 
     A client may put the result of a call before the next call of the same answer, so only what came before the first
     call is compared.
     """
-    own_place = state.place
-    if own_place is None or place is None or own_place == place or all(part.calls_before for part in state.parts):
+    own = state.position
+    if own is None or position is None or own == position or all(part.calls_before for part in state.parts):
         return False
-    return not own_place.call or own_place.call in calls
+    return not own.call or own.call in calls
 
 
 def _id(call: ToolCall) -> str | None:
