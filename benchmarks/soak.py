@@ -8,8 +8,9 @@ at the same rate:
 1. a warm-up with everything that the third one has, but for the kill;
 2. a quiet run: only healthy requests;
 3. the noisy run: one request of twenty meets a fault, eight clients read long streams slowly, and a worker is killed.
-   The eight begin their streams evenly spread, one after the other. Another process (`Noise`) sends all of these:
-   what is measured sends healthy requests in each run, so its own work is the same.
+   The eight begin their streams evenly spread, one after the other. Another process (`Noise`) sends all of these to a
+   provider of their own: what is measured sends healthy requests in each run, so its own work is the same. Clients and
+   providers of others do not use the processors of a gateway, so these two processes only take what the others leave.
 
 The 99th percentile is that of healthy requests, by window of a run: the table has the median and the worst of them.
 Two more lines say where the time went: how late the requests were sent, which is the delay of the clients themselves,
@@ -34,6 +35,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import msgspec
 
@@ -43,8 +45,8 @@ from tests.support.gateway.crowd import Counting, ask, body_of
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
-RATE = 800
-"""Requests per second: less than half of what two processors can do, with the clients."""
+RATE = 400
+"""Requests per second: about half of what two processors can do, with the clients, the provider and Redis."""
 WARM = 10_000
 """Requests that each worker has answered before growth is measured; less in a short run."""
 WINDOWS = 10
@@ -59,6 +61,9 @@ READS = 10
 READER_GAP = READ_PAUSE * READS / SLOW_READERS
 """Seconds from the start of one slow reader to that of the next. Clients that know nothing of each other do not begin
 in the same moment: eight long streams at once would be a burst that only this program makes."""
+ELSEWHERE = 10
+"""Niceness of the clients that make noise and of their provider: elsewhere, they have processors of their own, so here
+they take only what the others leave. What the gateway does for them is measured, and not what they do themselves."""
 PLAIN, HASH = new_key()
 VIEWER, VIEWER_HASH = new_key()
 FAULTS = ("refuse", "cut", "stall", "nobody")
@@ -107,9 +112,7 @@ class Noise:
 
     async def _send(self, who: str, fate: str) -> None:
         is_streamed = fate in ("cut", "stall") or self._dice.random() < STREAMED
-        body = body_of(fate, who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
-        if fate == "nobody":
-            body["model"] = "nobody"
+        body = _noisy(fate, who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
         try:
             seen = await ask(self._port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
         finally:
@@ -122,7 +125,7 @@ class Noise:
         await asyncio.sleep(reader_number * READER_GAP)
         for number in count():
             who = f"{self._name}slow{reader_number}-{number}"
-            text = json.dumps(body_of("healthy", who, stream=True, max_tokens=50_000)).encode()
+            text = json.dumps(_noisy("healthy", who, stream=True, max_tokens=50_000)).encode()
             head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {PLAIN}\r\n"
             head += f"content-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
             try:
@@ -139,6 +142,12 @@ class Noise:
                 pass
             finally:
                 writer.close()
+
+
+def _noisy(fate: str, who: str, /, *, stream: bool, max_tokens: int) -> dict[str, Any]:
+    """A request that makes noise: its provider is not that of the requests that are measured."""
+    body = body_of(fate, who, stream=stream, max_tokens=max_tokens)
+    return {**body, "model": "nobody" if fate == "nobody" else f"noisy/{fate}"}
 
 
 class Run:
@@ -280,8 +289,15 @@ def _process(*words: str) -> Generator["subprocess.Popen[str]"]:
                 process.stdin.close()
 
 
-def provide() -> None:
+def _first_line(process: "subprocess.Popen[str]") -> str:
+    if process.stdout is None:
+        raise RuntimeError("the process has no pipe")
+    return process.stdout.readline().strip()
+
+
+def provide(niceness: int) -> None:
     """The provider, until its input ends."""
+    os.nice(niceness)
     with Counting() as provider:
         print(provider.base_url, flush=True)
         sys.stdin.read()
@@ -289,6 +305,7 @@ def provide() -> None:
 
 async def make_noise(port: int, rate: float, name: str) -> None:
     """The noise, until its input ends; prints which requests were answered."""
+    os.nice(ELSEWHERE)
     noise = Noise(port, rate, name)
     await noise.run(asyncio.ensure_future(asyncio.to_thread(sys.stdin.read)))
     print(json.dumps({"sent": noise.sent, "answered": noise.answered}))
@@ -313,13 +330,16 @@ def main(requests: int, rate: int) -> None:
     warm = min(WARM, requests // 10)
     healthy, answered = rate * (1 - SHARE), set[str]()
     try:
-        with _process("--provider") as provider, tempfile.TemporaryDirectory() as folder:
-            if provider.stdout is None:
-                raise RuntimeError("the provider printed no address")
+        with (
+            _process("--provider", "0") as provider,
+            _process("--provider", str(ELSEWHERE)) as noisy_provider,
+            tempfile.TemporaryDirectory() as folder,
+        ):
             config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n'
             config += (
                 f'[keys.team]\nhash = "{HASH}"\n[keys.viewer]\nrole = "viewer"\nhash = "{VIEWER_HASH}"\n'
-                + record("openai", provider.stdout.readline().strip())
+                + record("openai", _first_line(provider))
+                + record("noisy", _first_line(noisy_provider))
             )
             with Gateway(Path(folder), config, workers=2) as gateway:
                 first = Run(gateway, int(2 * warm * (1 - SHARE)), healthy, "warm-up")
@@ -362,8 +382,8 @@ def _milliseconds(windows: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--provider"]:
-        provide()
+    if sys.argv[1:2] == ["--provider"]:
+        provide(int(sys.argv[2]))
     elif sys.argv[1:2] == ["--noise"]:
         PLAIN = sys.argv[5]  # pyright: ignore[reportConstantRedefinition] # the key of the gateway that runs
         asyncio.run(make_noise(int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]))
