@@ -65,6 +65,7 @@ from dragoman.testing import (
 )
 from tests.support.clock import soonest
 from tests.support.sockets import FullListener
+from tests.support.work import NewObjects
 
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"m","messages":[]}'
@@ -576,6 +577,14 @@ def test_leaving_early_closes_the_connection(way: Way, transport: Transport) -> 
     with FaultyServer(StallAfter(5)) as server:
         assert len(way.leave(transport, Open(http(server, streamed=True)))) == 5
         assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_what_a_closed_stream_had_buffered_is_freed_without_the_garbage_collector(way: Way, pooled: Transport) -> None:
+    with NewObjects(http1.ResponseParser) as parsers, FaultyServer(StallAfter(5), StallAfter(5), "Hello.") as server:
+        for _ in range(2):
+            way.leave(pooled, Open(http(server, streamed=True)))
+        way.send(pooled, Send(http(server)))
+        assert parsers.count() == 1, "that of the connection which is kept"
 
 
 def test_cancelling_closes_the_connection(pooled: Transport) -> None:

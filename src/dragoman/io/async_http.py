@@ -119,6 +119,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """The connection is closed."""
         self._is_lost = True
         self._error = self._error or exc
+        self.parser.end()
         self._stop_draining()
         if self._timer is not None:
             self._timer.cancel()

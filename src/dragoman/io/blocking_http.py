@@ -101,6 +101,7 @@ class BlockingConnection:
 
     def close(self) -> None:
         """Close it; only the owner does this."""
+        self.parser.end()
         with self._lock:
             for sock in self._sockets:
                 sock.close()

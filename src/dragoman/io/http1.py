@@ -8,7 +8,7 @@ complete, how large its head may be, whether the connection can be used again, a
 import re
 import zlib
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 from urllib.parse import quote
 
 import httptools
@@ -145,6 +145,14 @@ class ResponseParser:
             lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self.start()
+
+    def end(self) -> None:
+        """Nothing more will be fed. What was read can still be taken.
+
+        This parser and that of httptools refer to each other. If they did so for ever, what a stream that was given up
+        had buffered would wait for the garbage collector, which seldom looks at old objects.
+        """
+        self._parser = cast("httptools.HttpResponseParser", None)
 
     def start(self, limit: int | None = None) -> None:
         """Expect the response of the next request, with a body of at most `limit` bytes."""

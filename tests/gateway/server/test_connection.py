@@ -24,6 +24,7 @@ from dragoman.gateway.server.http_server import HttpServer, tls_context
 from dragoman.gateway.server.response import GatewayResponse, Write
 from tests.support.gateway.dialects import app_of
 from tests.support.gateway.live import PATIENCE, Gateway, chat
+from tests.support.work import NewObjects
 
 BODY = json.dumps(chat("demo/any")).encode()
 STREAM = json.dumps(chat("demo/any", stream=True)).encode()
@@ -108,6 +109,17 @@ def test_a_request_may_come_in_any_pieces(live: Live, size: int) -> None:
         for start in range(0, len(data), size):
             client.sendall(data[start : start + size])
         assert read_all(client).count(b"HTTP/1.1 200 OK\r\n") == 3
+
+
+def test_a_closed_connection_is_freed_without_the_garbage_collector() -> None:
+    with NewObjects(connections.HttpConnection) as open_connections:
+        live = Live(app_of())
+        live.ask(LAST)
+        with live.connect() as client:
+            client.sendall(request(STREAM))
+            client.recv(10)
+        live.stop()
+        assert open_connections.count() == 0
 
 
 def test_a_body_in_chunks_with_trailers(live: Live) -> None:

@@ -177,6 +177,8 @@ class HttpConnection(asyncio.Protocol):
         """The client has disconnected, or we closed the connection."""
         self._is_lost = True
         self._server.remove(self)
+        # It refers to this connection: without a cycle, nothing of both waits for the garbage collector.
+        self._parser = cast("httptools.HttpRequestParser", None)
         self._waiting.clear()
         self._wake_writer()
         if self._socket is not None:
