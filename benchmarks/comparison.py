@@ -62,6 +62,8 @@ COLUMNS = ("dragoman", "litellm", "pydantic-ai-slim", "ai", "bifrost")
 def main() -> None:
     """Print a line for each peer, and the rows of the README."""
     names = sys.argv[1:] or [*PYTHON, *NPM]
+    if unknown := set(names) - {*PYTHON, *NPM}:
+        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; name one or more of {', '.join([*PYTHON, *NPM])}")
     print(f"Python {sys.version.split()[0]}, {sys.platform}")
     measured: dict[str, Figures] = {}
     for name in names:

@@ -26,7 +26,6 @@ from dragoman.errors import DragomanError, InvalidRequest, RequestError, SetupEr
 from dragoman.http import redact_url
 from dragoman.io.driver import Driver, short_traceback
 from dragoman.io.hooks import Call, Hooks, observed
-from dragoman.io.tracebacks import shorten_traceback
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.connection_options import check_headers
@@ -66,6 +65,7 @@ from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import PillowImage, is_pil
 from dragoman.types.parameters import missing_is_none, named_methods
 from dragoman.types.requests import with_messages
+from dragoman.types.tracebacks import shorten_traceback
 from dragoman.wires.dicts import (
     SdkValue,
     is_foreign,

@@ -1,9 +1,8 @@
 """The registry turns a spec such as "groq/llama, box/qwen3, fast" into the targets to call.
 
-A spec is a list of elements separated by commas. `provider/model` or `provider:model` names a target. A bare name is an
-alias, a name that a resolver knows, or a model whose family has one provider, such as `gpt-5`. A target is the
-provider's record plus what is known of the model: first its family (`targets/model_families.json`), then what the user
-set for the provider, then for the model.
+A spec has elements separated by commas. `provider/model` or `provider:model` names a target. A bare name is an alias, a
+name of a resolver, or a model whose family has one provider (`gpt-5`). A target is the provider's record plus facts
+about the model: of its family (`targets/model_families.json`), then of the user, for the provider and for the model.
 """
 
 import os
@@ -72,7 +71,8 @@ MAX_CACHED = 1024
 
 
 @named_methods(
-    *"__init__ add_hooks add_resolver add_scheme alias capabilities load_config load_env load_tables observe".split()
+    *"__init__ add_hooks add_provider add_resolver add_scheme alias capabilities".split(),
+    *"load_config load_env load_tables model observe".split(),
 )
 class Registry:
     """Providers, aliases and resolvers, with the health, the transport and the observers that its models share.

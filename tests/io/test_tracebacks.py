@@ -10,7 +10,6 @@ import pytest
 
 import dragoman
 from dragoman import Agent, ChainExhausted, DragomanError, Registry, errors
-from dragoman.io.tracebacks import shorten_traceback
 from dragoman.testing import refused_url
 
 FAST: Any = {"retries": 0}
@@ -67,6 +66,15 @@ FUNCTIONS: dict[str, Callable[[], object]] = {
     "stream": lambda: list(dragoman.stream("demo/ratelimited", "hi", **FAST)),
     "count_tokens": lambda: dragoman.count_tokens("nobody/m", "hi"),
     "an unknown provider": lambda: dragoman.generate("nobody/m", "hi"),
+    "an unknown option of a model": lambda: dragoman.model("demo/any", temprature=1),  # type: ignore[call-arg]
+    "a wrong option of a model": lambda: Registry(env={}).model("demo/any", retries=-1),
+    "an agent": lambda: Agent("demo/any", tools=[3]),  # type: ignore[list-item]
+    "an environment": lambda: Registry(env=3),  # type: ignore[arg-type]
+    "an alias": lambda: Registry(env={}).alias("a b", 3),  # type: ignore[arg-type]
+    "a record": lambda: Registry(env={}).add_provider(name="x", like="nobody"),
+    "a message": lambda: dragoman.user(3),  # type: ignore[arg-type]
+    "a tool": lambda: dragoman.tool(3),  # type: ignore[call-overload]
+    "a file": lambda: dragoman.Image.from_path("/nowhere.png"),
 }
 
 
@@ -144,8 +152,6 @@ def test_frames_of_the_users_own_functions_are_shown() -> None:
     assert "in key_of_the_vault" in "".join(traceback.format_exception(error))
 
 
-def test_causes_that_form_a_ring_have_an_end() -> None:
-    one, other = DragomanError("one"), DragomanError("other")
-    one.__cause__, other.__cause__ = other, one
-    shorten_traceback(one)
-    assert (one.__cause__, other.__cause__) == (other, one)
+def test_an_unknown_option_is_the_only_error_that_is_shown() -> None:
+    error = caught(lambda: CALLS["an invalid option"](model()))
+    assert "another exception occurred" not in "".join(traceback.format_exception(error))

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dragoman.cli.input_files import errors_in, read_bytes
 from dragoman.cli.parser import config_path
@@ -13,6 +13,9 @@ from dragoman.io.json_input import decode_json
 from dragoman.registry import Registry
 from dragoman.targets.provider import Provider, key_variable
 from dragoman.types import JsonObject, is_object
+
+if TYPE_CHECKING:
+    from dragoman.gateway.config import Config
 
 FIRST_MODELS = {
     "openai": "gpt-5-mini",
@@ -48,12 +51,19 @@ def open_registry(arguments: Namespace, /) -> Registry:
 
 def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
     """The tables of a config file with its ${VARIABLES} filled in; its tiers become aliases."""
-    if path is None:
-        return {}
+    return {} if path is None else tables_of(read_config(path, env))
+
+
+def read_config(path: str, env: Mapping[str, str], /) -> "Config":
+    """The checked config of a file; its errors start with the path."""
     from dragoman.gateway.config import decode_config
 
     with errors_in(path):
-        config = decode_config(read_bytes(path).decode(), env)
+        return decode_config(read_bytes(path).decode(), env)
+
+
+def tables_of(config: "Config", /) -> dict[str, Any]:
+    """The tables of a config that a registry reads; the tiers are aliases."""
     tiers = {name: tier.spec for name, tier in config.tiers.items()}
     return {**config.tables, "aliases": {**config.tables.get("aliases", {}), **tiers}}
 

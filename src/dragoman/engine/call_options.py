@@ -137,4 +137,5 @@ def check_options(names: Iterable[str], /) -> None:
     known = {*CallOptions.__annotations__, *ChainOptions.__struct_fields__, *Request.__struct_fields__} - _SET_BY_CALL
     for name in names:
         if name not in known:
-            raise InvalidRequest(option_hint(name) or unknown_name("option", name, known), param=name)
+            text = option_hint(name) or unknown_name("option", name, known)
+            raise InvalidRequest(text, param=name) from None  # without the error that made the caller check

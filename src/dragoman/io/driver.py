@@ -44,12 +44,12 @@ from dragoman.engine.target_load import SharedLimits
 from dragoman.errors import DragomanError, SetupError
 from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs
-from dragoman.io.tracebacks import shorten_traceback
 from dragoman.io.transport import Handle, Transport
 from dragoman.io.upload_index import UploadIndex
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.io.worker_threads import acompute, compute
 from dragoman.types import Attempt
+from dragoman.types.tracebacks import shorten_traceback
 
 LOGGER = logging.getLogger("dragoman.calls")
 LOGGER.addHandler(logging.NullHandler())

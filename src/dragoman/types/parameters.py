@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.types.tracebacks import shorten_traceback
 
 F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K", bound=type)
@@ -114,6 +115,7 @@ def named_parameters(function: F) -> F:
             return function(*values, **fields)
         except DragomanError as error:
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # without this frame
+            shorten_traceback(error)
             raise
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # the function itself raised it

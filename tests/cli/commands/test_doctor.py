@@ -1,5 +1,7 @@
 import json
+import socket
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,7 +60,7 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     assert "HTTPS_PROXY: proxies of kind socks5" in wrong[2]
     assert wrong[3].endswith("dragoman.toml: invalid config:")
     assert "\n       - aliases.fast: aliases form a cycle" in done.out
-    for fix in ("unset it", "correct the file or its path", "export GROQ_API_KEY=…", "set DRAGOMAN_MODEL to a spec"):
+    for fix in ("unset it", "\n       correct the file\n", "export GROQ_API_KEY=…", "set DRAGOMAN_MODEL to a spec"):
         assert fix in done.out
 
 
@@ -95,6 +97,53 @@ def test_a_config_that_is_wrong_is_named_once(tmp_path: Path) -> None:
     broken.write_text("[aliases", encoding="utf-8")
     for path in (broken, tmp_path / "nowhere.toml"):
         assert dragoman("doctor", "--config", path).out.count(path.name) == 1
+
+
+def _doctor_of(config: str, folder: Path) -> str:
+    """The output of doctor for a config."""
+    file = folder / "dragoman.toml"
+    file.write_text(config, encoding="utf-8")
+    return dragoman("doctor", "--config", file).out
+
+
+def test_a_store_that_does_not_answer_is_wrong(tmp_path: Path) -> None:
+    pytest.importorskip("redis")
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+    out = _doctor_of(f'[gateway]\nstore = "redis://127.0.0.1:{port}"\n', tmp_path)
+    assert "wrong  gateway.store: redis: ConnectionError; start it, or correct store in [gateway]\n" in out
+
+
+def test_an_address_at_which_the_gateway_cannot_listen_is_named(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+        out = _doctor_of(f"[gateway]\nport = {port}\n", tmp_path)
+    assert f"hint   a program listens at 127.0.0.1:{port} already; if that is not your gateway, change port" in out
+    assert f"listen at 127.0.0.1:{port}" not in _doctor_of(f"[gateway]\nport = {port}\n", tmp_path)
+    out = _doctor_of('[gateway]\nhost = "host.invalid"\n', tmp_path)
+    assert "wrong  the gateway cannot listen at host.invalid:8080: " in out
+    assert out.count("correct host in [gateway]") == 1
+
+
+def test_a_gateway_that_everybody_could_use_is_wrong(tmp_path: Path) -> None:
+    out = _doctor_of('[gateway]\nhost = "0.0.0.0"\nport = 8099\n', tmp_path)
+    assert "wrong  " in out
+    assert "can be reached from other machines, and there are no keys; add a key (dragoman keys new NAME)" in out
+
+
+def test_a_config_for_the_library_alone_has_no_checks_of_a_gateway(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))):
+        out = _doctor_of('[aliases]\nhouse = "demo/any"\n', tmp_path)
+    assert "1 alias" in out
+    assert "gateway cannot" not in out
+
+
+def test_the_advice_is_not_given_twice(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+    out = dragoman("doctor", "--online", LLM_BOX=f"vllm+http://key-1@127.0.0.1:{port}/v1").out
+    assert "wrong  box: ConnectFailed" in out
+    assert out.count("the network") == 1
 
 
 def test_it_says_where_the_credentials_of_a_cloud_come_from() -> None:

@@ -1,29 +1,36 @@
 """`dragoman doctor`: check the installation, the environment and the config, and say what to fix."""
 
+import asyncio
+import errno
 import logging
 import os
 import re
+import socket
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from dragoman.cli import terminal
 from dragoman.cli.commands.models import list_all, ready_providers
-from dragoman.cli.defaults import default_spec, read_tables
+from dragoman.cli.defaults import default_spec, read_config, tables_of
 from dragoman.cli.parser import config_path
 from dragoman.engine.effects import Sign
-from dragoman.errors import AuthFailed, DragomanError, SetupError
+from dragoman.errors import AuthFailed, ConnectFailed, DragomanError, SetupError, StoreDown
 from dragoman.http import HttpRequest, redact_url
 from dragoman.io.cloud_sources import CLOUDS, Cloud
 from dragoman.io.connect import destination_of, tls_context
 from dragoman.registry import Registry
 from dragoman.targets.provider import clean_key, key_variable
+
+if TYPE_CHECKING:
+    from dragoman.gateway.config import Config
 
 CheckStatus: TypeAlias = Literal["ok", "hint", "wrong"]
 REQUIRED = ("msgspec", "httptools", "jsonschema-rs", "pillow")
@@ -62,8 +69,10 @@ def run(arguments: Namespace, /) -> int:
     else:
         for result in results:
             mark = terminal.paint(f"{result.status:<5}", _STYLES[result.status], sys.stdout)
-            what = result.what.replace("\n", "\n       ")
-            terminal.write(f"{mark}  {what}{f'; {result.fix}' if result.fix else ''}\n")
+            separator = "\n" if "\n" in result.what else "; "  # after a list, the last item must not look longer
+            text = result.what if result.fix is None else f"{result.what}{separator}{result.fix}"
+            indented = text.replace("\n", "\n       ")
+            terminal.write(f"{mark}  {indented}\n")
     return 1 if any(result.status == "wrong" for result in results) else 0
 
 
@@ -129,15 +138,72 @@ def _config(arguments: Namespace, registry: Registry) -> Iterator[CheckResult]:
         return
     path = path or FILE
     try:
-        registry.load_tables(read_tables(path, registry.env))
-    except (SetupError, OSError) as error:
-        yield CheckResult("wrong", terminal.describe_error(error), "correct the file or its path")
+        config = read_config(path, registry.env)
+        registry.load_tables(tables_of(config))
+    except OSError as error:
+        yield CheckResult("wrong", terminal.describe_error(error), "name a file that you can read")
+        return
+    except SetupError as error:
+        yield CheckResult("wrong", terminal.describe_error(error), "correct the file")
         return
     yield CheckResult(
         "ok",
         f"{path}: {terminal.plural(len(registry.aliases()), 'alias')}, {len(registry.providers())} providers",
         f"dragoman chat and batch read it with --config {path}" if is_default else None,
     )
+    yield from _gateway(path, config)
+
+
+def _gateway(path: str, config: "Config") -> Iterator[CheckResult]:
+    """What would stop `dragoman serve` with this config."""
+    from dragoman.gateway.config import GatewaySettings
+
+    settings = config.gateway
+    if settings == GatewaySettings():
+        return
+    from dragoman.gateway.server.start_checks import check_auth, check_shared_limits
+
+    if not settings.store.startswith(("memory", "sqlite:")):
+        yield (store := _store(settings.store))
+        if store.status == "wrong":
+            return
+    for check in (partial(check_auth, no_auth=False), check_shared_limits):
+        try:
+            check(settings, config)
+        except SetupError as error:
+            yield CheckResult("wrong", f"{path}: {error}")
+    place = f"{settings.host}:{settings.port}"
+    try:
+        socket.create_server((settings.host, settings.port), family=_family(settings.host)).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            advice = "if that is not your gateway, change port in [gateway]"
+            yield CheckResult("hint", f"a program listens at {place} already", advice)
+        else:
+            reason = str(error.strerror).partition(" (")[0]
+            yield CheckResult("wrong", f"the gateway cannot listen at {place}: {reason}", "correct host in [gateway]")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _store(url: str) -> CheckResult:
+    """Whether the store of the gateway answers."""
+    from dragoman.gateway.store import open_store
+
+    async def read() -> None:
+        store = open_store(url)
+        try:
+            await store.version("doctor")
+        finally:
+            await store.aclose()
+
+    try:
+        asyncio.run(read())
+    except (SetupError, StoreDown) as error:
+        return CheckResult("wrong", f"gateway.store: {error}", "start it, or correct store in [gateway]")
+    return CheckResult("ok", "the store of the gateway answers")
 
 
 def _keys(registry: Registry) -> Iterator[CheckResult]:
@@ -246,9 +312,11 @@ def _online(registry: Registry) -> Iterator[CheckResult]:
             yield CheckResult("ok", f"{name}: {terminal.plural(len(models), 'model')}")
 
 
-def _online_fix(name: str, error: Exception, registry: Registry) -> str:
-    """What to do if a provider does not list its models."""
+def _online_fix(name: str, error: Exception, registry: Registry) -> str | None:
+    """What to do if a provider does not list its models; None if the error says it."""
     record = registry.provider(name)
+    if isinstance(error, ConnectFailed):
+        return None
     if isinstance(error, AuthFailed):
         return f"replace the key in {key_variable(record, registry.env) or 'the config'}"
     return f"check the network, and the base URL {redact_url(record.base_url)}"
