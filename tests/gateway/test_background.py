@@ -14,8 +14,8 @@ from openai.types.responses import Response, ResponseItemList
 from pydantic import TypeAdapter
 
 from dragoman.gateway.auth.api_keys import new_key
-from dragoman.gateway.conversations import store_key
 from dragoman.gateway.store import open_store
+from dragoman.gateway.stored_values import store_key
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, Paced, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS

@@ -15,11 +15,11 @@ from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.batches import BatchRunner
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.conversations import store_key
 from dragoman.gateway.errors import Busy, NotStored
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.stored_values import store_key
 from dragoman.http import HttpRequest
 from dragoman.wires.common.batch_values import (
     BatchInputRow,

@@ -8,9 +8,10 @@ import pytest
 
 from dragoman.engine.routing import weighted_order
 from dragoman.errors import StoreDown
-from dragoman.gateway.conversations import DAY, ConversationState, ConversationStore, ResponseStore
+from dragoman.gateway.conversations import ConversationState, ConversationStore, ResponseStore
 from dragoman.gateway.store import Store, StoredValue, open_store
 from dragoman.gateway.store.memory import MemoryStore
+from dragoman.gateway.stored_values import DAY
 from dragoman.gateway.tiers import effective_tier, is_higher, put_conversation_first
 from dragoman.types import Finish, Response, assistant, user
 from dragoman.wires.common.server_endpoints import StoredResponse

@@ -11,11 +11,11 @@ from dragoman.gateway import files as module
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.conversations import store_key
 from dragoman.gateway.errors import BodyTooLarge, NotStored
 from dragoman.gateway.files import FileStore, is_gateway_file
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import Store, StoredValue
+from dragoman.gateway.stored_values import store_key
 from dragoman.http import HttpRequest
 from dragoman.wires.common.server_endpoints import UploadedFile
 

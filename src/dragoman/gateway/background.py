@@ -20,12 +20,12 @@ import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, StoreDown, TooLarge, Truncated
 from dragoman.events import Started
-from dragoman.gateway.conversations import DAY, store_key
 from dragoman.gateway.errors import Busy
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.response import GatewayResponse, Write, with_headers
 from dragoman.gateway.shared_events import PING, EventReader, EventWriter
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import DAY, read_value, store_key
 from dragoman.types import Finish, JsonObject, Message, Response, dump, load
 from dragoman.wires.base import ResponseProgress, WireBackground
 from dragoman.wires.common.server_endpoints import (
@@ -205,8 +205,8 @@ class BackgroundResponses:
             return None
         if (running := self._running.get((context.owner, request.id))) is not None:
             return running.stored
-        entry = await context.runtime.store.read(_input_key(context.owner, request.id))
-        return None if entry is None else load(entry.value, StoredResponse)
+        key = _input_key(context.owner, request.id)
+        return await read_value(context.runtime.store, key, lambda data: load(data, StoredResponse))
 
     async def _fetch(
         self, context: RequestContext, background: WireBackground, id: str, after: int | None
@@ -261,10 +261,9 @@ class BackgroundResponses:
         store = context.runtime.store
         # Read before the snapshot: a response that ends in between has its end there.
         lease = await store.read(store_key("lease", context.owner, id))
-        entry = await store.read(store_key("background", context.owner, id))
-        if entry is None:
+        snapshot = await read_value(store, store_key("background", context.owner, id), _decode)
+        if snapshot is None:
             return None
-        snapshot = _decode(entry.value)
         return (
             background.fail(snapshot, WORKER_STOPPED)
             if lease is None and not background.is_over(snapshot)

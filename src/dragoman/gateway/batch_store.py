@@ -9,12 +9,12 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.errors import InvalidRequest, StoreDown
-from dragoman.gateway.conversations import DAY, MAX_SWAPS, store_key
+from dragoman.errors import InvalidRequest
 from dragoman.gateway.errors import Busy, NotStored
 from dragoman.gateway.files import FileStore
 from dragoman.gateway.id_lists import IdList
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import DAY, change_value, read_value, store_key
 from dragoman.types import JsonObject
 from dragoman.wires.common.batch_values import (
     BatchInputRow,
@@ -36,9 +36,9 @@ MAX_ALL_RUNNING = 10_000
 BATCH_TTL = 30 * DAY
 LEASE = 30.0
 """Seconds for which a worker holds a batch after it renewed its lease."""
-_batch_decoder = msgspec.json.Decoder(StoredBatch)
-_rows_decoder = msgspec.json.Decoder(tuple[BatchInputRow, ...])
-_result_decoder = msgspec.json.Decoder(BatchRowResult)
+_decode_batch = msgspec.json.Decoder(StoredBatch).decode
+_decode_rows = msgspec.json.Decoder(tuple[BatchInputRow, ...]).decode
+_decode_result = msgspec.json.Decoder(BatchRowResult).decode
 _RunningBatch = tuple[str | None, str]
 """The owner of a batch, and its id."""
 
@@ -156,38 +156,34 @@ class BatchStore:
         """A batch; NotStored if the owner has none with this id."""
         batch = await self._find(owner, id)
         if batch is None or (wire is not None and batch.wire != wire):
-            raise NotStored(f"no batch {id[:200]!r}")
+            raise _no_batch(id)
         return batch
 
     async def _find(self, owner: str | None, id: str) -> StoredBatch | None:
-        entry = await self._store.read(store_key("batch", owner, id))
-        return None if entry is None else _batch_decoder.decode(entry.value)
+        return await read_value(self._store, store_key("batch", owner, id), _decode_batch)
 
     async def _write(self, owner: str | None, batch: StoredBatch) -> None:
         await self._store.write(store_key("batch", owner, batch.id), msgspec.json.encode(batch), ttl=BATCH_TTL)
 
     async def change(self, owner: str | None, id: str, change: Callable[[StoredBatch], StoredBatch], /) -> StoredBatch:
         """Change what is stored of a batch. Clients and the runner may do so at the same time."""
+
+        def change_stored(batch: StoredBatch | None) -> StoredBatch:
+            if batch is None:
+                raise _no_batch(id)
+            return change(batch)
+
         key = store_key("batch", owner, id)
-        for _ in range(MAX_SWAPS):
-            entry = await self._store.read(key)
-            if entry is None:
-                raise NotStored(f"no batch {id[:200]!r}")
-            batch = change(_batch_decoder.decode(entry.value))
-            if await self._store.write(key, msgspec.json.encode(batch), ttl=BATCH_TTL, expects=entry.version):
-                return batch
-        raise StoreDown(f"batch: not written, {MAX_SWAPS} other requests wrote first", retry_after=1.0)
+        return await change_value(self._store, key, _decode_batch, change_stored, what="batch", ttl=BATCH_TTL)
 
     # Rows and results ------------------------------------------------------------------------------------------------
 
     async def rows(self, owner: str | None, id: str, /) -> tuple[BatchInputRow, ...]:
-        entry = await self._store.read(store_key("batch-rows", owner, id))
-        return () if entry is None else _rows_decoder.decode(entry.value)
+        return await read_value(self._store, store_key("batch-rows", owner, id), _decode_rows) or ()
 
     async def result(self, owner: str | None, id: str, index: int, /) -> BatchRowResult | None:
         """The result of a row; None if it has none yet."""
-        entry = await self._store.read(store_key("batch-row", owner, f"{id}/{index}"))
-        return None if entry is None else _result_decoder.decode(entry.value)
+        return await read_value(self._store, store_key("batch-row", owner, f"{id}/{index}"), _decode_result)
 
     async def save_result(self, owner: str | None, id: str, index: int, result: BatchRowResult, /) -> None:
         await self._store.write(
@@ -229,6 +225,10 @@ class BatchStore:
 
 
 _PREFIXES = {"anthropic": "msgbatch_"}
+
+
+def _no_batch(id: str) -> NotStored:
+    return NotStored(f"no batch {id[:200]!r}")
 
 
 def _join(owner: str | None, id: str) -> str:

@@ -8,25 +8,23 @@ Responses that a client asked to store are kept here, too.
 """
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import msgspec
 
-from dragoman.errors import InvalidRequest, StoreDown
-from dragoman.gateway.store import ANY, Store
+from dragoman.errors import InvalidRequest
+from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import DAY, change_value, read_value, store_key
 from dragoman.gateway.tiers import is_higher
 from dragoman.types import JsonObject, dump, load
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.server_endpoints import StoredResponse
 
-DAY = 86400.0
+RESPONSE_TTL = 30 * DAY
 MAX_IDS = 1000
 """Tool call ids of one conversation, the first: the id of an old call must not change. Others keep the gateway's id."""
 MAX_STORED = 64 * 1024 * 1024
 MAX_RECENT = 32
 """Responses that one WebSocket keeps in memory."""
-MAX_SWAPS = 200
-"""Tries to write before giving up because others wrote first."""
 
 
 class ConversationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,65 +38,53 @@ class ConversationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class ConversationStore:
     """The conversations in a store. Each expires a day after its last use."""
 
-    def __init__(self, store: Store, /, *, ttl: float = DAY) -> None:
+    def __init__(self, store: Store, /) -> None:
         self._store = store
-        self._ttl = ttl
 
     async def load(self, owner: str | None, id: str, /) -> ConversationState | None:
         """The state of a conversation; None if nothing is stored."""
-        entry = await self._store.read(store_key("session", owner, id))
-        return None if entry is None else _decode(entry.value)
+        return await read_value(self._store, store_key("session", owner, id), _decode)
 
     async def update(
         self, owner: str | None, id: str, new: ConversationState, /, *, before: ConversationState | None
     ) -> ConversationState:
         """Merge the state after a request into the stored one; `before` is what the request had loaded."""
-        key = store_key("session", owner, id)
-        for _ in range(MAX_SWAPS):
-            entry = await self._store.read(key)
-            state = new if entry is None else self._merge(_decode(entry.value), new, before)
-            version = None if entry is None else entry.version
-            if await self._store.write(key, msgspec.json.encode(state), ttl=self._ttl, expects=version):
-                return state
-        raise StoreDown(
-            f"conversation: not written, {MAX_SWAPS} other requests wrote first; send the request again",
-            retry_after=1.0,
-        )
 
-    def _merge(
-        self, stored: ConversationState, new: ConversationState, before: ConversationState | None
-    ) -> ConversationState:
-        """If another request has moved the conversation meanwhile, it stays there, unless the new tier is higher."""
-        ids = dict(list({**stored.ids, **new.ids}.items())[:MAX_IDS])
-        is_unchanged = before is not None and (before.target, before.tier) == (stored.target, stored.tier)
-        moves_up = is_higher(new.tier, stored.tier)
-        moves_down = is_higher(stored.tier, new.tier)
-        current = new if moves_up or (is_unchanged and not moves_down) else stored
-        return ConversationState(target=current.target, tier=current.tier, ids=ids)
+        def merge(stored: ConversationState | None) -> ConversationState:
+            """If another request has moved the conversation, it stays there, unless the new tier is higher."""
+            if stored is None:
+                return new
+            ids = dict(list({**stored.ids, **new.ids}.items())[:MAX_IDS])
+            is_unchanged = before is not None and (before.target, before.tier) == (stored.target, stored.tier)
+            moves_up = is_higher(new.tier, stored.tier)
+            moves_down = is_higher(stored.tier, new.tier)
+            current = new if moves_up or (is_unchanged and not moves_down) else stored
+            return ConversationState(target=current.target, tier=current.tier, ids=ids)
+
+        key = store_key("session", owner, id)
+        return await change_value(self._store, key, _decode, merge, what="conversation", ttl=DAY)
 
 
 class ResponseStore:
     """Responses that clients asked to store, by owner and id. Each expires after thirty days."""
 
-    def __init__(self, store: Store, /, *, max_bytes: int = MAX_STORED, ttl: float = 30 * DAY) -> None:
+    def __init__(self, store: Store, /, *, max_bytes: int = MAX_STORED) -> None:
         """`max_bytes`: of a response with its conversation, that can be read."""
         self._store = store
         self._max_bytes = max_bytes
-        self._ttl = ttl
 
     async def save(
         self, owner: str | None, id: str, response: StoredResponse, /, *, items: Sequence[JsonObject] = ()
     ) -> None:
         """Store a response. `items` are also stored alone, each by its id: a response has its whole conversation."""
-        await self._store.write(store_key("response", owner, id), dump(response), ttl=self._ttl, expects=ANY)
+        await self._store.write(store_key("response", owner, id), dump(response), ttl=RESPONSE_TTL)
         for item in items:
             key = store_key("item", owner, str(item.get("id")))
-            await self._store.write(key, encode_json(item), ttl=self._ttl, expects=ANY)
+            await self._store.write(key, encode_json(item), ttl=RESPONSE_TTL)
 
     async def load_item(self, owner: str | None, id: str, /) -> JsonObject | None:
         """An item that is stored alone; None if it is unknown."""
-        entry = await self._store.read(store_key("item", owner, id))
-        return None if entry is None else msgspec.json.decode(entry.value, type=JsonObject)
+        return await read_value(self._store, store_key("item", owner, id), _decode_item)
 
     async def load(self, owner: str | None, id: str, /) -> StoredResponse | None:
         """A stored response; None if the owner has none with this id."""
@@ -141,9 +127,4 @@ class RecentResponses:
 
 
 _decode = msgspec.json.Decoder(ConversationState).decode
-
-
-def store_key(kind: str, owner: str | None, id: str) -> str:
-    """The key of what an owner stored under an id: nobody else can have it."""
-    # Clients choose ids of any length and with any character; a digest has neither problem.
-    return f"{kind}:{blake2b(msgspec.json.encode((owner, id)), digest_size=24).hexdigest()}"
+_decode_item = msgspec.json.Decoder(JsonObject).decode

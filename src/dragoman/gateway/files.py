@@ -12,10 +12,10 @@ from typing import cast
 
 import msgspec
 
-from dragoman.errors import InvalidRequest, StoreDown
-from dragoman.gateway.conversations import DAY, MAX_SWAPS, store_key
+from dragoman.errors import InvalidRequest
 from dragoman.gateway.errors import BodyTooLarge, NotStored
-from dragoman.gateway.store import ANY, Store
+from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import DAY, change_value, read_value, store_key
 from dragoman.wires.common.server_endpoints import FileContent, FileQuery, StoredFile, UploadedFile
 
 PREFIX = "file-dragoman"
@@ -24,6 +24,8 @@ MAX_FILES = 1000
 """Files of one owner."""
 MAX_BYTES = 128 * 1024 * 1024
 """Bytes of all files of one owner."""
+FILE_TTL = 30 * DAY
+"""Seconds until a file expires if its upload does not say when."""
 _LIST_TTL = 100 * DAY
 """Longer than any file of the list is stored."""
 _decode = msgspec.json.Decoder(tuple[StoredFile, ...]).decode
@@ -39,17 +41,15 @@ class FileStore:
         /,
         *,
         max_bytes: int = MAX_BYTES,
-        ttl: float = 30 * DAY,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`max_bytes`: of all files of one owner."""
         self._store = store
         self._max_bytes = max_bytes
-        self._ttl = ttl
         self._clock = clock
 
     async def create(self, owner: str | None, new: UploadedFile, /) -> StoredFile:
-        ttl, now = self._ttl if new.seconds is None else float(new.seconds), self._clock()
+        ttl, now = FILE_TTL if new.seconds is None else float(new.seconds), self._clock()
         file = StoredFile(
             id=f"{PREFIX}-{token_hex(16)}",
             name=new.name,
@@ -61,7 +61,7 @@ class FileStore:
         )
         self._check_space(await self.list(owner), file)
         key = store_key("file", owner, file.id)
-        await self._store.write(key, new.data, ttl=ttl, expects=ANY)
+        await self._store.write(key, new.data, ttl=ttl)
         try:
             await self._change(owner, lambda files: (file, *self._check_space(files, file)))
         except InvalidRequest:
@@ -71,8 +71,7 @@ class FileStore:
 
     async def list(self, owner: str | None, /) -> _FileList:
         """The files of an owner, the newest first."""
-        entry = await self._store.read(store_key("files", owner, ""))
-        return () if entry is None else self._live(_decode(entry.value))
+        return self._live(await read_value(self._store, store_key("files", owner, ""), _decode))
 
     async def find(self, owner: str | None, id: str, /) -> StoredFile:
         """A file without its content; NotStored if the owner has none with this id."""
@@ -111,17 +110,13 @@ class FileStore:
 
     async def _change(self, owner: str | None, change: Callable[[_FileList], _FileList]) -> None:
         key = store_key("files", owner, "")
-        for _ in range(MAX_SWAPS):
-            entry = await self._store.read(key)
-            files = change(() if entry is None else self._live(_decode(entry.value)))
-            version = None if entry is None else entry.version
-            if await self._store.write(key, msgspec.json.encode(files), ttl=_LIST_TTL, expects=version):
-                return
-        raise StoreDown(f"files: not written, {MAX_SWAPS} other requests wrote first; try again", retry_after=1.0)
+        await change_value(
+            self._store, key, _decode, lambda files: change(self._live(files)), what="files", ttl=_LIST_TTL
+        )
 
-    def _live(self, files: _FileList) -> _FileList:
+    def _live(self, files: _FileList | None) -> _FileList:
         now = self._clock()
-        return tuple(file for file in files if file.expires > now)
+        return tuple(file for file in files or () if file.expires > now)
 
     def _check_space(self, files: _FileList, new: StoredFile) -> _FileList:
         used = sum(file.size for file in files)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.errors import StoreDown
-from dragoman.gateway.conversations import MAX_SWAPS, store_key
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import change_value, read_value, store_key
 
 _decode = msgspec.json.Decoder(list[str]).decode
 
@@ -25,24 +24,22 @@ class IdList:
 
     async def read(self, owner: str | None, /) -> list[str]:
         """The ids of an owner, the newest first."""
-        entry = await self._store.read(store_key(self._kind, owner, ""))
-        return [] if entry is None else _decode(entry.value)
+        return await read_value(self._store, store_key(self._kind, owner, ""), _decode) or []
 
     async def add(self, owner: str | None, id: str, /) -> list[str]:
         """Add an id. Returns the ids that it pushed out."""
-        before = await self._change(owner, lambda ids: [id, *ids][: self._limit])
-        return before[self._limit - 1 :]
+        pushed_out: list[str] = []
+
+        def add(ids: list[str]) -> list[str]:
+            pushed_out[:] = ids[self._limit - 1 :]
+            return [id, *ids][: self._limit]
+
+        await self._change(owner, add)
+        return pushed_out
 
     async def remove(self, owner: str | None, id: str, /) -> None:
         await self._change(owner, lambda ids: [each for each in ids if each != id])
 
-    async def _change(self, owner: str | None, change: Callable[[list[str]], list[str]]) -> list[str]:
-        """Change the list. Returns what it was before."""
+    async def _change(self, owner: str | None, change: Callable[[list[str]], list[str]]) -> None:
         key = store_key(self._kind, owner, "")
-        for _ in range(MAX_SWAPS):
-            entry = await self._store.read(key)
-            ids = [] if entry is None else _decode(entry.value)
-            version = None if entry is None else entry.version
-            if await self._store.write(key, msgspec.json.encode(change(ids)), ttl=self._ttl, expects=version):
-                return ids
-        raise StoreDown(f"{self._kind}: not written, {MAX_SWAPS} other requests wrote first", retry_after=1.0)
+        await change_value(self._store, key, _decode, lambda ids: change(ids or []), what=self._kind, ttl=self._ttl)

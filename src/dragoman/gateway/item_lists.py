@@ -12,9 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest, StoreDown
-from dragoman.gateway.conversations import DAY, MAX_SWAPS, store_key
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import DAY, MAX_SWAPS, read_value, store_key
 from dragoman.types import JsonObject
 from dragoman.types.json_size import find_excess
 from dragoman.wires.common.server_endpoints import ItemListQuery, StoredItems
@@ -23,6 +23,7 @@ MAX_ITEMS = 10_000
 """Items of one list."""
 MAX_BYTES = 32 * 1024 * 1024
 MAX_OBJECTS = 20_000
+TTL = 30 * DAY
 _MAX_DEPTH = 1000
 _PREFIXES = {"message": "msg", "function_call": "fc", "function_call_output": "fco", "reasoning": "rs"}
 _decode = msgspec.json.Decoder(StoredItems).decode
@@ -31,21 +32,18 @@ _decode = msgspec.json.Decoder(StoredItems).decode
 class ItemListStore:
     """The lists in a store. Each expires thirty days after its last change."""
 
-    def __init__(
-        self, store: Store, /, *, max_bytes: int = MAX_BYTES, max_objects: int = MAX_OBJECTS, ttl: float = 30 * DAY
-    ) -> None:
+    def __init__(self, store: Store, /, *, max_bytes: int = MAX_BYTES, max_objects: int = MAX_OBJECTS) -> None:
         """`max_bytes`, `max_objects`: of one list, as of one request that has all its items."""
         self._store = store
         self._max_bytes = max_bytes
         self._max_objects = max_objects
-        self._ttl = ttl
 
     async def load(self, owner: str | None, id: str, /) -> StoredItems:
         """A list; NotStored if the owner has none with this id."""
-        entry = await self._store.read(store_key("items", owner, id))
-        if entry is None:
+        stored = await read_value(self._store, store_key("items", owner, id), _decode)
+        if stored is None:
             raise NotStored(f"no conversation {id[:200]!r}")
-        return _decode(entry.value)
+        return stored
 
     async def append(self, owner: str | None, id: str, items: Sequence[JsonObject], /) -> StoredItems:
         """Add items to the end of a list."""
@@ -78,7 +76,7 @@ class ItemListStore:
         items = [_with_id(item) for item in query.items]
         id = f"conv_{token_hex(24)}"
         stored = StoredItems(id=id, created=int(time.time()), metadata=query.metadata or {}, items=items)
-        await self._store.write(store_key("items", owner, id), msgspec.json.encode(stored), ttl=self._ttl)
+        await self._store.write(store_key("items", owner, id), msgspec.json.encode(stored), ttl=TTL)
         return stored
 
     async def _change(self, owner: str | None, id: str, change: Callable[[StoredItems], StoredItems]) -> StoredItems:
@@ -91,7 +89,7 @@ class ItemListStore:
             data = msgspec.json.encode(stored)
             if len(data) > len(entry.value):
                 await self._check_size(data)
-            if await self._store.write(key, data, ttl=self._ttl, expects=entry.version):
+            if await self._store.write(key, data, ttl=TTL, expects=entry.version):
                 return stored
         raise StoreDown(f"conversation: not written, {MAX_SWAPS} other requests wrote first", retry_after=1.0)
 

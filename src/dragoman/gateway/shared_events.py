@@ -13,9 +13,9 @@ from itertools import pairwise
 import msgspec
 
 from dragoman.errors import Truncated
-from dragoman.gateway.conversations import store_key
 from dragoman.gateway.server.response import Write
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import read_value, store_key
 
 TTL = 600.0
 """Seconds for which a mark and the pieces stay in the store; both are renewed while they are needed."""
@@ -156,5 +156,4 @@ class EventReader:
         await self._store.write(_mark_key(self._owner, self._id), b"1", ttl=TTL)
 
     async def _read(self, number: int) -> EventPiece | None:
-        entry = await self._store.read(_piece_key(self._owner, self._id, number))
-        return None if entry is None else decode_piece(entry.value)
+        return await read_value(self._store, _piece_key(self._owner, self._id, number), decode_piece)

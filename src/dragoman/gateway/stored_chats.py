@@ -6,14 +6,15 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.gateway.conversations import DAY, store_key
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.id_lists import IdList
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import DAY, read_value, store_key
 from dragoman.wires.common.server_endpoints import ChatPage, ChatQuery, StoredChat
 
 MAX_CHATS = 1000
 """Chats of one owner; a new one replaces the oldest."""
+TTL = 30 * DAY
 MAX_PAGE = 16 * 1024 * 1024
 """Bytes of a page of chats. A page ends before it has more, unless it has only one chat."""
 _decode = msgspec.json.Decoder(StoredChat).decode
@@ -22,10 +23,9 @@ _decode = msgspec.json.Decoder(StoredChat).decode
 class ChatStore:
     """The chats in a store. Each expires after thirty days."""
 
-    def __init__(self, store: Store, /, *, ttl: float = 30 * DAY) -> None:
+    def __init__(self, store: Store, /) -> None:
         self._store = store
-        self._ttl = ttl
-        self._ids = IdList(store, "chats", limit=MAX_CHATS, ttl=ttl)
+        self._ids = IdList(store, "chats", limit=MAX_CHATS, ttl=TTL)
 
     async def save(self, owner: str | None, chat: StoredChat, /) -> None:
         await self._write(owner, chat)
@@ -50,12 +50,12 @@ class ChatStore:
                 return chat
 
     async def _write(self, owner: str | None, chat: StoredChat) -> None:
-        await self._store.write(store_key("chat", owner, chat.id), msgspec.json.encode(chat), ttl=self._ttl)
+        await self._store.write(store_key("chat", owner, chat.id), msgspec.json.encode(chat), ttl=TTL)
 
     async def _load(self, owner: str | None, id: str) -> StoredChat:
-        if (entry := await self._store.read(store_key("chat", owner, id))) is None:
+        if (chat := await read_value(self._store, store_key("chat", owner, id), _decode)) is None:
             raise NotStored(f"no stored chat completion {id[:200]!r}")
-        return _decode(entry.value)
+        return chat
 
     async def _list(self, owner: str | None, query: ChatQuery) -> ChatPage:
         ids = await self._ids.read(owner)

@@ -22,7 +22,7 @@ from dragoman.gateway.reasoning.places import (
 from dragoman.gateway.reasoning.state import origin_of
 from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagKey
-from dragoman.gateway.store import ANY, Store
+from dragoman.gateway.store import Store
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, ToolCall
 
@@ -109,7 +109,7 @@ class ReasoningVault:
             writes += [(name, data, STEP_TTL) for name in found]
         try:
             for name, data, ttl in writes:
-                await self._store.write(f"reasoning:{name}", data, ttl=ttl, expects=ANY)
+                await self._store.write(f"reasoning:{name}", data, ttl=ttl)
         except StoreDown:
             return (_NOT_STORED,)
         return ()

@@ -7,15 +7,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.errors import StoreDown
 from dragoman.gateway.observability.metrics import Lines
 from dragoman.gateway.store import Store
+from dragoman.gateway.stored_values import change_value
 
 INTERVAL = 5.0
 """Seconds between two reports of a worker that is not scraped."""
 TTL = 30.0
 """Seconds after its last report until a worker counts as stopped."""
-MAX_SWAPS = 50
 
 
 class WorkerReport(msgspec.Struct, frozen=True, rename={"reported_at": "moment"}):
@@ -51,16 +50,14 @@ class Workers:
     async def sync(self, lines: Lines, /) -> dict[str, Lines]:
         """Report the metrics of this worker; returns those of all workers, by name."""
         now = self._clock()
-        for _ in range(MAX_SWAPS):
-            entry = await self._store.read(self._key)
-            reports = {} if entry is None else _decode(entry.value)
-            reports = {name: report for name, report in reports.items() if report.reported_at > now - TTL}
-            reports[self.name] = WorkerReport(now, lines)
-            version = None if entry is None else entry.version
-            if await self._store.write(self._key, msgspec.json.encode(reports), ttl=2 * TTL, expects=version):
-                self._reported_at = now
-                return {name: report.lines for name, report in sorted(reports.items())}
-        raise StoreDown(f"workers: metrics not written, {MAX_SWAPS} other workers wrote first")
+
+        def report(reports: dict[str, WorkerReport] | None) -> dict[str, WorkerReport]:
+            running = {name: each for name, each in (reports or {}).items() if each.reported_at > now - TTL}
+            return {**running, self.name: WorkerReport(now, lines)}
+
+        reports = await change_value(self._store, self._key, _decode, report, what="metrics", ttl=2 * TTL)
+        self._reported_at = now
+        return {name: report.lines for name, report in sorted(reports.items())}
 
 
 _decode = msgspec.json.Decoder(dict[str, WorkerReport]).decode
