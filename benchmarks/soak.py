@@ -44,6 +44,7 @@ from dragoman.gateway.store import open_store
 from tests.support.gateway.crowd import Counting, ask, body_of
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.redis_server import RedisServer
+from tests.support.gateway.usage import stored_rows
 
 RATE = 400
 """Requests per second: about half of what two processors can do, with the clients, the provider and Redis."""
@@ -271,7 +272,7 @@ async def _rows(url: str, limit: int) -> tuple[Counter[str], dict[str, float]]:
     """The rows of each request in the usage log, and its time."""
     store = open_store(url)
     try:
-        rows = [(row.id.partition("~")[0], row.duration) for row in await store.rows(limit)]
+        rows = [(row.id.partition("~")[0], row.duration) for row in await stored_rows(store, limit)]
     finally:
         await store.aclose()
     return Counter(id for id, _ in rows), {id: duration for id, duration in rows if duration is not None}

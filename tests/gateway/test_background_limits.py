@@ -11,6 +11,7 @@ from dragoman.testing import FaultyServer, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
 from tests.support.gateway.dialects import Seen, app_of, look, post
 from tests.support.gateway.live import PATIENCE, record
+from tests.support.gateway.usage import usage_rows
 
 
 def request_body(**more: Any) -> bytes:
@@ -24,7 +25,7 @@ def test_a_response_with_too_many_bytes_fails(monkeypatch: pytest.MonkeyPatch, l
     async def ask(url: str) -> tuple[Seen, set[str]]:
         app = app_of("[chain]\nretries = 0\n" + record("up", url))
         seen = await look(app, post("/v1/responses", request_body(stream=True)))
-        rows = await app.runtime.accounting.usage_log.rows()
+        rows = await usage_rows(app.runtime.accounting)
         await app.close()
         return seen, {row.outcome for row in rows}
 

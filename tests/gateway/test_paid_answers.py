@@ -12,6 +12,7 @@ from dragoman.gateway.store.base import UsageRow
 from tests.gateway.store.test_private import FullStore
 from tests.support.gateway.dialects import Seen, app_of, look, post
 from tests.support.gateway.live import chat
+from tests.support.gateway.usage import usage_rows
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -22,7 +23,7 @@ def test_an_answer_is_given_if_its_conversation_cannot_be_stored(stream: bool) -
         body = json.dumps({**chat("demo/any", stream=stream), "conversation_id": "c1"}).encode()
         seen = await look(app, post("/native/v1/chat/completions", body))
         metrics = (await app.runtime.accounting.scrape()).decode()
-        return seen, await app.runtime.accounting.usage_log.rows(), metrics
+        return seen, await usage_rows(app.runtime.accounting), metrics
 
     seen, (row,), metrics = asyncio.run(ask())
     assert seen.status == 200

@@ -13,6 +13,7 @@ from dragoman.gateway.app import App
 from dragoman.testing import FaultyServer, RawResponse, ScriptLine
 from tests.support.gateway.dialects import Seen, app_of, error_of, hello, look, request_of, see
 from tests.support.gateway.live import record
+from tests.support.gateway.usage import usage_rows
 
 ONCE = "[chain]\nretries = 0\n"
 BUSY = RawResponse(status=503, body=b'{"error":{"message":"busy"}}')
@@ -66,7 +67,7 @@ def test_a_missing_key_of_the_gateway_is_a_502() -> None:
 def test_the_usage_log_has_the_status_that_the_client_got() -> None:
     async def work(app: App) -> tuple[str, int | None]:
         await look(app, request_of("openai_chat", "up/m", hello()))
-        (row,) = await app.runtime.accounting.usage_log.rows(10)
+        (row,) = await usage_rows(app.runtime.accounting, 10)
         return row.outcome, row.status
 
     with FaultyServer(RawResponse(status=401, body=b"{}")) as upstream:

@@ -22,6 +22,7 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Request, Tool, user
 from tests.support.gateway.dialects import Seen, hello, look, request_of, response_of, see
 from tests.support.gateway.redis_server import RedisServer
+from tests.support.gateway.usage import stored_rows
 
 CONFIG = '[gateway]\nproviders = ["demo"]\n[cache]\nalways = true\n'
 DIALECTS = ("openai_chat", "anthropic", "google", "ollama", "openai_responses", "native")
@@ -146,7 +147,7 @@ def test_a_hit_costs_nothing_and_is_in_the_usage_log() -> None:
 
     async def rows() -> Any:
         await app.runtime.accounting.usage_log.flush()
-        return await app.runtime.store.rows(2)
+        return await stored_rows(app.runtime.store, 2)
 
     second, first = asyncio.run(rows())
     assert (first.cache, second.cache) == ("miss", "hit")

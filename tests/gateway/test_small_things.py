@@ -176,12 +176,13 @@ def test_a_pattern_that_refers_to_itself_is_refused() -> None:
 def test_losses_are_in_the_log_line_by_kind(*, stream: bool) -> None:
     app, script = gateway("anthropic")
     lines: list[str] = []
-    app.runtime.accounting.log = AccessLog(lines.append)
+    app.runtime.accounting.log = log = AccessLog(lines.append)
     script.add("Hello.", "Hello.")
     body = {"model": "up_anthropic/m", "messages": [{"role": "user", "content": "hi"}], "stream": stream}
     ask(app, "/v1/chat/completions", {**body, "seed": 7, "temperature": 1.5})
     ask(app, "/v1/chat/completions", body)
-    first, second = map(json.loads, lines)
+    log.flush()
+    first, second = map(json.loads, "".join(lines).splitlines())
     assert first["losses"] == {"dropped": 1, "changed": 1}
     assert "losses" not in second
 

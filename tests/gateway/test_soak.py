@@ -18,6 +18,7 @@ from dragoman.gateway.store.base import UsageRow, UsageSum, sum_usage
 from tests.support.gateway.crowd import WORD, ClientView, Counting, ask, body_of
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
+from tests.support.gateway.usage import stored_rows
 
 REQUESTS = int(os.environ.get("REQUESTS", "1500"))
 CLIENTS = 48
@@ -130,7 +131,7 @@ def outcome(
 async def read(url: str) -> tuple[list[UsageRow], list[UsageSum]]:
     store = open_store(url)
     try:
-        rows = list(await store.rows(10 * REQUESTS))
+        rows = list(await stored_rows(store, 10 * REQUESTS))
         days = sorted(row.day for row in rows)
         return rows, list(await store.usage(days[0], days[-1]))
     finally:

@@ -28,6 +28,7 @@ from tests.gateway.conftest import Clock
 from tests.support.gateway.contexts import context_of
 from tests.support.gateway.live import PATIENCE
 from tests.support.gateway.redis_server import RedisServer
+from tests.support.gateway.usage import metrics_text, usage_rows, usage_sums
 
 Opened = Callable[[], Store]
 USED = Usage(input=5, output=2)
@@ -58,7 +59,7 @@ def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
         record.count_streamed(())
         await record.finish("served", status=200, target="c/z", usage=USED)
         await record.finish("failed", status=500)
-        (row,) = await accounting.usage_log.rows()
+        (row,) = await usage_rows(accounting)
         assert (row.key, row.target, row.outcome, row.input, row.output, row.attempts) == (
             *("team", "c/z", "served"),
             *(8, 2, 2),
@@ -75,7 +76,7 @@ def test_costs_are_those_of_each_target() -> None:
         record = await accounting.open(context_of("r1"))
         record.observe(Attempt(target="openai/gpt-4o", outcome="failed", usage=Usage(input=1000)))
         await record.finish("served", status=200, target="openai/gpt-4o-mini", usage=Usage(input=1000, output=0))
-        (row,) = await accounting.usage_log.rows()
+        (row,) = await usage_rows(accounting)
         assert row.cost == 2_500_000 + 150_000
 
     run(MemoryStore, work)
@@ -86,7 +87,7 @@ def test_a_row_is_written_before_a_target_is_called(opened: Opened) -> None:
         if not accounting.store.is_shared:
             return
         await accounting.open(context_of("r1"))
-        (row,) = await accounting.usage_log.rows()
+        (row,) = await usage_rows(accounting)
         assert not row.is_finished
 
     run(opened, work)
@@ -101,7 +102,7 @@ def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> No
         finishing.cancel()
         await asyncio.wait([finishing])
         await accounting.aclose()
-        (row,) = await accounting.usage_log.rows()
+        (row,) = await usage_rows(accounting)
         assert (row.outcome, row.output) == ("client_disconnected", 2)
         again = await accounting.open(context_of("r2", key=team))
         assert dict(again.limit_headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 4096)
@@ -116,7 +117,7 @@ def test_usage_of_a_disconnected_client_is_what_it_received() -> None:
         record.count_streamed([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 30)])
         record.count_streamed([PartDelta(index=0, text="字" * 10)])
         await record.finish("client_disconnected", status=499, target="a/x")
-        (row,) = await accounting.usage_log.rows()
+        (row,) = await usage_rows(accounting)
         assert (row.input, row.output, row.estimated, row.attempts) == (17, 20, True, 1)
         again = await accounting.open(context_of("r2", request=Request(max_tokens=1), key=key(tokens_per_minute=5000)))
         assert dict(again.limit_headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 37 - 1)
@@ -132,7 +133,7 @@ def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:
         with pytest.raises(OverLimit) as error:
             await accounting.open(refused)
         await accounting.refuse(refused, error.value)
-        (row,) = await accounting.usage_log.rows()
+        (row,) = await usage_rows(accounting)
         assert (row.id, row.outcome, row.status) == ("r2", "refused", 429)
 
     run(MemoryStore, work)
@@ -185,7 +186,7 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
                 await asyncio.sleep(0)
                 await accounting.sync()
         await accounting.aclose()
-        rows = await accounting.usage_log.rows()
+        rows = await usage_rows(accounting)
         assert sorted(row.id for row in rows) == ["a0", "a1", "a2", "b0", "b1", "b2", "c"]
         assert all(row.is_finished for row in rows)
 
@@ -238,9 +239,8 @@ def test_no_secret_is_kept_anywhere() -> None:
             record.observe(Attempt(target="a/x", outcome="failed", error=f"said {plain}"))
             await record.finish("failed", status=502, target="a/x", error=Overloaded(f"said {plain}"))
         spans = "".join(span.to_json() for span in exporter.get_finished_spans())
-        stored = "".join(
-            [*lines, spans, accounting.metrics.text().decode(), repr(await accounting.usage_log.rows()), repr(team)]
-        )
+        rows = await usage_rows(accounting)
+        stored = "".join([*lines, spans, metrics_text(accounting.metrics).decode(), repr(rows), repr(team)])
         assert "chat fast" in spans
         for secret in (plain, hash, "my-secret-prompt"):
             assert secret not in stored
@@ -309,7 +309,7 @@ def test_of_two_gateways_one_killed_and_one_stopped_every_answer_has_one_row() -
         assert answered.pop() == "ended"
 
         async def work(accounting: Accounting) -> None:
-            rows = {row.id: row for row in await accounting.usage_log.rows(100_000)}
+            rows = {row.id: row for row in await usage_rows(accounting, 100_000)}
             for id, input, output in (line.split() for line in answered):
                 assert (rows[id].input, rows[id].output) == (int(input), int(output))
             unknown = {id for id, row in rows.items() if not row.is_finished}
@@ -317,7 +317,7 @@ def test_of_two_gateways_one_killed_and_one_stopped_every_answer_has_one_row() -
             assert all(id.startswith("killed-") for id in unknown)
             assert len(unknown) <= 60
             days = sorted(row.day for row in rows.values())
-            uses = await accounting.usage_log.usage(days[0], days[-1])
+            uses = await usage_sums(accounting, days[0], days[-1])
             assert sum(use.requests for use in uses) == len(rows)
             assert sum(use.output for use in uses) == sum(row.output or 0 for row in rows.values())
 

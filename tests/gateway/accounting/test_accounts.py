@@ -24,6 +24,7 @@ from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.support.gateway.dialects import Seen, app_of, look, post
 from tests.support.gateway.live import PATIENCE, chat, lines, record
+from tests.support.gateway.usage import metrics_text, usage_rows
 
 CHAT = "/v1/chat/completions"
 PLAIN, HASH = new_key()
@@ -42,7 +43,7 @@ def ask(body: dict[str, Any], **headers: str) -> HttpRequest:
 def talk(app: App, *requests: HttpRequest) -> tuple[list[Seen], tuple[UsageRow, ...]]:
     async def all_of_it() -> tuple[list[Seen], tuple[UsageRow, ...]]:
         seen = [await look(app, http) for http in requests]
-        return seen, await app.runtime.accounting.usage_log.rows()
+        return seen, await usage_rows(app.runtime.accounting)
 
     return asyncio.run(all_of_it())
 
@@ -73,7 +74,7 @@ def test_a_stream_that_breaks_has_a_row() -> None:
         with FaultyServer(CloseAfter(400, "one two three")) as upstream:
             app = app_of(config() + record("up", upstream.base_url()) + "[chain]\nretries = 0\n")
             await look(app, ask(chat("up/m", stream=True)))
-            return await app.runtime.accounting.usage_log.rows()
+            return await usage_rows(app.runtime.accounting)
 
     (row,) = asyncio.run(walk())
     assert row.outcome == "failed"
@@ -87,7 +88,7 @@ def test_a_client_that_leaves_has_a_row() -> None:
             assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
-            return await app.runtime.accounting.usage_log.rows()
+            return await usage_rows(app.runtime.accounting)
 
     (row,) = asyncio.run(walk())
     assert row.outcome == "client_disconnected"
@@ -100,7 +101,7 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
         assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        return await app.runtime.accounting.usage_log.rows()
+        return await usage_rows(app.runtime.accounting)
 
     written: list[str] = []
     with FaultyServer(StallAfter(10)) as upstream:
@@ -111,7 +112,7 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
     assert (row.input, row.output, row.estimated) == (8, 0 if stream else None, True)
     line = json.loads(written[0])
     assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "client_disconnected", True)
-    metrics = app.runtime.accounting.metrics.text()
+    metrics = metrics_text(app.runtime.accounting.metrics)
     assert b'target="up/m",outcome="client_disconnected",status="499"} 1' in metrics
     assert b'dragoman_attempts_total{target="up/m",outcome="client_disconnected"} 1' in metrics
 
@@ -128,7 +129,7 @@ def test_a_client_that_disconnects_before_a_call_has_used_nothing(monkeypatch: p
         await asyncio.wait_for(failed.wait(), PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        (row,) = await app.runtime.accounting.usage_log.rows()
+        (row,) = await usage_rows(app.runtime.accounting)
         assert (row.target, row.outcome, row.input) == (None, "client_disconnected", None)
         again = await look(app, ask(chat("nobody/knows")))
         return again.headers["X-RateLimit-Remaining-Tokens"]
@@ -205,7 +206,7 @@ def test_a_name_with_control_characters_is_refused_and_kept_nowhere(name: str) -
     )
     assert [each.status for each in seen] == [400] * 4
     assert json.loads(seen[0].body)["error"]["param"] == "model"
-    logged = "".join([*written, *(row.model for row in rows), app.runtime.accounting.metrics.text().decode()])
+    logged = "".join([*written, *(row.model for row in rows), metrics_text(app.runtime.accounting.metrics).decode()])
     assert len(rows) == 4
     assert name not in logged
     assert json.dumps(name) not in logged
@@ -268,14 +269,16 @@ def test_a_refusal_of_a_known_key_has_a_row(http: HttpRequest, status: int) -> N
     app = app_of(config())
     _, (row,) = talk(app, http)
     assert (row.key, row.outcome, row.status) == ("alice", "refused", status)
-    assert f'outcome="refused",status="{status}"}} 1'.encode() in app.runtime.accounting.metrics.text()
+    assert f'outcome="refused",status="{status}"}} 1'.encode() in metrics_text(app.runtime.accounting.metrics)
 
 
 def test_a_refusal_of_nobody_is_counted_and_has_no_row() -> None:
     app = app_of(config())
     _, rows = talk(app, post(CHAT, json.dumps(chat("demo/any")).encode(), authorization="Bearer wrong"))
     assert not rows
-    assert b'dialect="openai_chat",target="",outcome="refused",status="401"} 1' in app.runtime.accounting.metrics.text()
+    assert b'dialect="openai_chat",target="",outcome="refused",status="401"} 1' in metrics_text(
+        app.runtime.accounting.metrics
+    )
 
 
 def test_a_body_that_is_too_large_is_counted() -> None:
@@ -285,7 +288,7 @@ def test_a_body_that_is_too_large_is_counted() -> None:
         raise BodyTooLarge("40 MiB")
 
     asyncio.run(app.answer(post(CHAT, b"", authorization=f"Bearer {PLAIN}"), read))
-    assert b'outcome="refused",status="413"} 1' in app.runtime.accounting.metrics.text()
+    assert b'outcome="refused",status="413"} 1' in metrics_text(app.runtime.accounting.metrics)
 
 
 def test_what_breaks_off_is_counted_once() -> None:

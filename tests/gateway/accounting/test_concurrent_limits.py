@@ -15,6 +15,7 @@ from dragoman.gateway.store.base import UsageRow
 from tests.support.gateway.crowd import ClientView, Counting, ask, body_of, together
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
+from tests.support.gateway.usage import stored_rows
 
 CROWD = 200
 LIMIT = 50
@@ -150,7 +151,7 @@ def finished_rows(store: str, key: str, count: int) -> list[UsageRow]:
         try:
             async with asyncio.timeout(PATIENCE):
                 while True:
-                    rows = [row for row in await opened.rows(10_000) if row.key == key]
+                    rows = [row for row in await stored_rows(opened, 10_000) if row.key == key]
                     if len(rows) == count and all(row.is_finished for row in rows):
                         return rows
                     await asyncio.sleep(0.02)

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import NANO, SLOT_TTL, ExpectedUsage, OverLimit, QuotaReservation, Quotas
+from dragoman.gateway.accounting.quotas import SLOT_TTL, ExpectedUsage, OverLimit, QuotaReservation, Quotas
 from dragoman.gateway.auth.api_keys import Key, KeyBudget
 from dragoman.gateway.store import Store
+from dragoman.gateway.store.base import NANO
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.sqlite import SqliteStore
 from dragoman.types import Usage

@@ -10,6 +10,7 @@ from dragoman.gateway.store.base import UsageRow
 from dragoman.testing import FaultyServer, RawResponse
 from tests.support.gateway.dialects import app_of, look, post
 from tests.support.gateway.live import chat, record
+from tests.support.gateway.usage import usage_rows, usage_sums
 
 CHAT = "/v1/chat/completions"
 PLAIN, HASH = new_key()
@@ -27,9 +28,9 @@ def test_unknown_models_share_one_sum() -> None:
                     body = json.dumps(chat(model)).encode()
                     seen = await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))
                     assert seen.status in (403, 404)
-        (first, *_) = rows = await app.runtime.accounting.usage_log.rows()
+        (first, *_) = rows = await usage_rows(app.runtime.accounting)
         assert isinstance(first, UsageRow)
-        sums = await app.runtime.accounting.usage_log.usage(first.day, first.day)
+        sums = await usage_sums(app.runtime.accounting, first.day, first.day)
         return {(total.model, total.target) for total in sums}, len(rows)
 
     names, rows = asyncio.run(ask())
@@ -45,7 +46,7 @@ def test_end_users_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         for user in ("u1", "u2", "u3", "u1", "u4"):
             body = json.dumps({**chat("demo/any"), "user": user}).encode()
             assert (await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
-        return sorted(str(row.user) for row in await app.runtime.accounting.usage_log.rows())
+        return sorted(str(row.user) for row in await usage_rows(app.runtime.accounting))
 
     assert asyncio.run(ask()) == ["(other)", "(other)", "u1", "u1", "u2"]
 
@@ -59,8 +60,8 @@ def test_names_that_a_server_accepts_have_a_bound(monkeypatch: pytest.MonkeyPatc
             for number in (*range(8), 0):
                 body = json.dumps(chat(f"up/m{number}")).encode()
                 assert (await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
-        rows = await app.runtime.accounting.usage_log.rows()
-        sums = await app.runtime.accounting.usage_log.usage(rows[0].day, rows[0].day)
+        rows = await usage_rows(app.runtime.accounting)
+        sums = await usage_sums(app.runtime.accounting, rows[0].day, rows[0].day)
         assert sum(total.requests for total in sums) == 9
         return {(total.model, total.target) for total in sums}
 

@@ -14,6 +14,7 @@ from dragoman.gateway.accounting.usage import UsageLog
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.base import UsageRow
 from dragoman.gateway.store.memory import MemoryStore
+from tests.support.gateway.usage import stored_rows
 
 Opened = Callable[[], Store]
 DAY = "1970-01-01"
@@ -58,12 +59,12 @@ def test_a_row_is_there_before_its_request_is_answered(opened: Opened) -> None:
     async def work(store: Store) -> None:
         usage_log = UsageLog(store)
         await usage_log.record(begun("r1"))
-        (use,) = await usage_log.usage(DAY, DAY)
+        (use,) = await store.usage(DAY, DAY)
         assert (use.requests, use.unknown) == (1, 1)
         await usage_log.record(ended("r1"))
-        (use,) = await usage_log.usage(DAY, DAY)
+        (use,) = await store.usage(DAY, DAY)
         assert (use.requests, use.unknown, use.input, use.output, use.cost) == (1, 0, 5, 2, 70)
-        assert await usage_log.rows() == (ended("r1"),)
+        assert await stored_rows(store) == (ended("r1"),)
 
     run(opened, work)
 
@@ -77,9 +78,9 @@ def test_a_thousand_at_once_are_each_one_row(opened: Opened) -> None:
             await usage_log.record(ended(f"r{n}"))
 
         await asyncio.gather(*(one(n) for n in range(1000)))
-        (use,) = await usage_log.usage(DAY, DAY)
+        (use,) = await store.usage(DAY, DAY)
         assert (use.requests, use.unknown, use.input, use.cost) == (1000, 0, 5000, 70_000)
-        assert len(await usage_log.rows(2000)) == 1000
+        assert len(await stored_rows(store, 2000)) == 1000
 
     run(opened, work)
 
@@ -107,7 +108,7 @@ def test_rows_wait_for_a_store_that_is_down_and_stop_nobody() -> None:
         store.is_down = False
         await usage_log.flush()
         assert usage_log.pending == 0
-        (use,) = await usage_log.usage(DAY, DAY)
+        (use,) = await store.usage(DAY, DAY)
         assert (use.requests, use.output) == (10, 20)
 
     run(Watched, work)
@@ -123,7 +124,7 @@ def test_a_stop_writes_what_waits_or_says_that_it_could_not() -> None:
             await usage_log.aclose()
         store.is_down = False
         await usage_log.aclose()
-        assert len(await usage_log.rows()) == 1
+        assert len(await stored_rows(store)) == 1
 
     run(Watched, work)
 
@@ -136,7 +137,7 @@ def test_a_cancelled_write_is_not_lost() -> None:
         writing.cancel()
         await asyncio.wait([writing])
         await usage_log.aclose()
-        assert len(await usage_log.rows()) == 1
+        assert len(await stored_rows(store)) == 1
 
     run(Watched, work)
 
@@ -179,9 +180,9 @@ def test_what_was_answered_before_a_kill_is_settled_and_the_rest_is_unknown(
                 os.kill(process.pid, signal.SIGKILL)
 
     async def work(store: Store) -> None:
-        rows = {row.id: row for row in await store.rows(100_000)}
+        rows = {row.id: row for row in await stored_rows(store, 100_000)}
         days = sorted(row.day for row in rows.values())
-        uses = await UsageLog(store).usage(days[0], days[-1])
+        uses = await store.usage(days[0], days[-1])
         assert all(rows[id].is_finished for id in answered)
         unknown = sum(use.unknown for use in uses)
         assert unknown <= 20

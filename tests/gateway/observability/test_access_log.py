@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from dragoman.gateway.accounting.accounting import Accounting
-from dragoman.gateway.observability.access_log import AccessLog, JsonFormatter, LogBuffer
+from dragoman.gateway.observability.access_log import AccessLog, JsonFormatter
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow
 
@@ -72,9 +72,9 @@ def test_lines_of_a_moment_are_written_together() -> None:
     written: list[str] = []
 
     async def work() -> None:
-        gathered = LogBuffer(written.append)
+        gathered = AccessLog(written.append)
         for id in ("req_1", "req_2"):
-            gathered.add(UsageRow(id=id, started_at=0.0, model="fast", outcome="served"))
+            gathered.write_request(UsageRow(id=id, started_at=0.0, model="fast", outcome="served"))
         assert written == []
         gathered.flush()
         gathered.flush()

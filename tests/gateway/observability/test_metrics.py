@@ -17,6 +17,7 @@ from dragoman.gateway.store.memory import MemoryStore
 from dragoman.types import Attempt
 from tests.gateway.conftest import Clock
 from tests.support.clock import slowness
+from tests.support.gateway.usage import metrics_text
 
 
 def row(**facts: Any) -> UsageRow:
@@ -26,7 +27,7 @@ def row(**facts: Any) -> UsageRow:
 
 
 def samples(metrics: Metrics, *fields: Any, **more: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    return parsed(metrics.text(*fields, **more))
+    return parsed(metrics_text(metrics, *fields, **more))
 
 
 def parsed(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -74,7 +75,7 @@ def test_cooldowns_and_pending_rows_are_current() -> None:
 
 
 def test_an_empty_gateway_is_read() -> None:
-    families = list(text_string_to_metric_families(Metrics().text().decode()))
+    families = list(text_string_to_metric_families(metrics_text(Metrics()).decode()))
     assert {family.type for family in families} == {"counter", "gauge", "histogram"}
 
 
@@ -186,5 +187,5 @@ def test_requests_that_wait_are_counted_when_somebody_looks_or_when_there_are_ma
         metrics.request_ended(row(), was_started=True)
     total = MAX_WAITING + 5
     assert metrics.in_flight == 0
-    assert f'dragoman_attempts_total{{target="a/x",outcome="served"}} {total}'.encode() in metrics.text()
-    assert f" {total}\n".encode() in metrics.text().partition(b"dragoman_requests_total{")[2]
+    assert f'dragoman_attempts_total{{target="a/x",outcome="served"}} {total}'.encode() in metrics_text(metrics)
+    assert f" {total}\n".encode() in metrics_text(metrics).partition(b"dragoman_requests_total{")[2]

@@ -18,6 +18,7 @@ from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow
 from dragoman.testing import FaultyServer, RawResponse, StallAfter
 from tests.support.gateway.live import PATIENCE, ColdGateway, Gateway, chat, record
+from tests.support.gateway.usage import stored_rows
 
 ANSWER = {
     "id": "1",
@@ -322,7 +323,7 @@ supervisor.supervise(hang)"""
 
 async def rows_of(url: str) -> tuple[UsageRow, ...]:
     store = open_store(url)
-    rows = await store.rows(10)
+    rows = await stored_rows(store, 10)
     await store.aclose()
     return rows
 

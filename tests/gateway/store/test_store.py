@@ -24,6 +24,7 @@ from dragoman.gateway.store.sqlite import SqliteStore
 from tests.gateway.conftest import Clock
 from tests.support.gateway.live import PATIENCE
 from tests.support.gateway.redis_server import RedisServer
+from tests.support.gateway.usage import stored_rows
 
 T = TypeVar("T")
 Opened = Callable[[], Store]
@@ -318,11 +319,11 @@ def test_a_finished_row_is_not_changed(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         begun = row("r1", clock)
         await store.record([begun])
-        assert await store.rows(9) == (begun,)
+        assert await stored_rows(store, 9) == (begun,)
         ended = row("r1", clock, target="a/x", outcome="served", input=5, output=2, cost=70)
         await store.record([ended])
         await store.record([ended, begun, row("r1", clock, outcome="failed")])
-        assert await store.rows(9) == (ended,)
+        assert await stored_rows(store, 9) == (ended,)
         (use,) = await store.usage("2026-11-17", "2026-11-17")
         assert (use.requests, use.unknown, use.failed, use.input, use.output, use.cost) == (1, 0, 0, 5, 2, 70)
 
@@ -352,8 +353,7 @@ def test_the_newest_rows_come_first(opened: Opened, clock: Clock) -> None:
         for n in range(5):
             clock.now += 1
             await store.record([row(f"r{n}", clock)])
-        assert [each.id for each in await store.rows(3)] == ["r4", "r3", "r2"]
-        assert await store.rows(0) == ()
+        assert [each.id for each in await stored_rows(store, 3)] == ["r4", "r3", "r2"]
 
     run(opened, work)
 
@@ -362,7 +362,7 @@ def test_memory_keeps_the_newest_rows(clock: Clock) -> None:
     async def work(store: Store) -> None:
         rows = [UsageRow(id=f"r{n}", started_at=clock.now, model=f"m{n}", outcome="served") for n in range(10_100)]
         await store.record(rows)
-        assert len(await store.rows(20_000)) == 10_000
+        assert len(await stored_rows(store, 20_000)) == 10_000
         assert len(await store.usage("2026-11-17", "2026-11-17")) == 10_000
 
     run(lambda: MemoryStore(clock=clock), work)
@@ -563,7 +563,7 @@ def test_a_sqlite_file_of_version_0_1_can_be_used(tmp_path: Path, clock: Clock) 
         assert stored is not None
         assert (stored.value, stored.version) == (b"1", "v1")
         assert [(await store.reserve([window()])).granted for _ in range(2)] == [True, False]
-        (old,) = await store.rows(9)
+        (old,) = await stored_rows(store, 9)
         assert (old.outcome, old.time_to_first_token) == ("client_disconnected", 0.25)
         new = UsageRow(id="r2", started_at=clock.now, model="fast", target="a/x", outcome="served", output=3)
         await store.record([new])

@@ -14,10 +14,10 @@ import msgspec
 from dragoman.cli import terminal
 from dragoman.cli.gateway_client import call_gateway, wait_for_gateway
 from dragoman.cli.parser import UsageError
-from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.management.api import OPERATIONS
 from dragoman.gateway.management.operations import PREFIX, AdminOperation
 from dragoman.gateway.management.tables import TableBody
+from dragoman.gateway.store.base import NANO
 from dragoman.targets.dsn import did_you_mean
 from dragoman.types import JsonObject, is_list, is_object
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from dragoman.cli import terminal
 from dragoman.cli.gateway_config import gateway_store
-from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.store import Store
-from dragoman.gateway.store.base import UsageSum
+from dragoman.gateway.store.base import NANO, UsageSum
 
 _HEADER = ("day", "key", "model", "target", "requests", "failed", "unknown", "tokens in", "tokens out", "dollars")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dragoman.gateway.store.base import NANO
 from dragoman.registry import Registry
 from dragoman.targets.prices import PRICE_NAMES, cost_of, is_official
 from dragoman.targets.providers import PROVIDERS
@@ -17,7 +18,6 @@ from dragoman.types import Usage
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
-NANO = 1_000_000_000
 HOUR = 3600.0
 """Some prices depend on the time of day, so the cache holds them for an hour."""
 

@@ -19,6 +19,7 @@ import msgspec
 from dragoman.errors import RateLimited, StoreDown
 from dragoman.gateway.auth.api_keys import Key, KeyBudget, LimitHolder, Team
 from dragoman.gateway.store.base import (
+    NANO,
     Charge,
     ConcurrencySlot,
     CounterLevel,
@@ -32,8 +33,6 @@ MINUTE = 60.0
 SLOT_TTL = 60.0
 """Seconds after which the concurrency slot of a killed gateway becomes free."""
 MAX_UNPAID = 10_000
-NANO = 1_000_000_000
-"""Costs are whole billionths of a dollar, so that sums are exact."""
 
 WhenDown: TypeAlias = Literal["open", "closed"]
 Unit: TypeAlias = Literal["requests", "tokens", "dollars", "slots"]
@@ -71,14 +70,14 @@ class Limit(msgspec.Struct, frozen=True):
     charge: Charge
 
 
-class LimitLevel(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of one limit is used. Dollars are billionths."""
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a limit is used, in its unit."""
 
     unit: Unit
     per: Literal["minute", "day", "week", "month"] | None
     """None for concurrent requests."""
-    limit: int
-    used: int
+    limit: float
+    used: float
     resets_in: float
     """Seconds until nothing is used, if nothing else is charged."""
 
@@ -221,7 +220,7 @@ class Quotas:
         if self._unpaid:
             await self.maintain()
 
-    async def levels(self, holders: Sequence[LimitHolder], /) -> list[tuple[LimitLevel, ...]]:
+    async def levels(self, holders: Sequence[LimitHolder], /) -> list[tuple[Level, ...]]:
         """How much of the limits of each key or team is used, without those of the teams of keys."""
         limits = [[_with_amount(limit, 0) for limit in self._own_limits(each, ExpectedUsage())] for each in holders]
         charges = [limit.charge for own in limits for limit in own]
@@ -372,10 +371,19 @@ def _is_budget(limit: Limit) -> bool:
     return isinstance(limit.charge, PeriodCounter)
 
 
-def _level(limit: Limit, level: CounterLevel) -> LimitLevel:
-    charge = limit.charge
-    per = None if isinstance(charge, ConcurrencySlot) else _per(limit)
-    return LimitLevel(unit=limit.unit, per=per, limit=charge.limit, used=level.used, resets_in=level.resets)
+def _level(limit: Limit, level: CounterLevel) -> Level:
+    return Level(
+        unit=limit.unit,
+        per=None if isinstance(limit.charge, ConcurrencySlot) else _per(limit),
+        limit=limit.charge.limit / _scale(limit),
+        used=level.used / _scale(limit),
+        resets_in=round(level.resets, 1),
+    )
+
+
+def _scale(limit: Limit) -> int:
+    """How many units of the counter are one unit of the limit."""
+    return NANO if limit.unit == "dollars" else 1
 
 
 def _per(limit: Limit) -> Literal["minute", "day", "week", "month"]:
@@ -397,7 +405,7 @@ def _limit_headers(limits: Sequence[Limit], levels: Sequence[CounterLevel]) -> L
 
 
 def _headers(limit: Limit, level: CounterLevel) -> list[tuple[str, str]]:
-    scale = NANO if limit.unit == "dollars" else 1
+    scale = _scale(limit)
     total, remaining = limit.charge.limit, max(0, limit.charge.limit - level.used)
     headers = [
         (f"X-RateLimit-Limit-{limit.label}", f"{total / scale:g}" if scale > 1 else str(total)),

@@ -14,7 +14,7 @@ from itertools import islice
 import msgspec
 
 from dragoman.errors import StoreDown
-from dragoman.gateway.store.base import Store, UsageRow, UsageSum
+from dragoman.gateway.store.base import Store, UsageRow
 from dragoman.types import Attempt
 
 log = logging.getLogger("dragoman.gateway")
@@ -34,7 +34,7 @@ OTHER_MODEL = "(other)"
 
 
 class UsageLog:
-    """Writes rows to a store, and reads rows and sums from it."""
+    """Writes rows to a store."""
 
     def __init__(self, store: Store, /) -> None:
         self.lost = 0
@@ -87,16 +87,6 @@ class UsageLog:
         if self._pending:
             await self._write(None)
 
-    async def rows(self, limit: int = 100, /) -> tuple[UsageRow, ...]:
-        """The newest rows, newest first."""
-        await self.flush()
-        return await self._store.rows(limit)
-
-    async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
-        """Sums by day, key, model and target for the days from `first` to `last`."""
-        await self.flush()
-        return await self._store.usage(first, last)
-
     async def aclose(self) -> None:
         """Write all pending rows; raise StoreDown if that is impossible."""
         while self._pending:
@@ -147,10 +137,6 @@ class RecentRequests:
     def add(self, row: UsageRow, attempts: Sequence[Attempt], /) -> None:
         """Add a request that has ended."""
         self._requests.append((row, attempts))
-
-    def rows(self) -> tuple[UsageRow, ...]:
-        """All rows, newest first."""
-        return tuple(row for row, _ in reversed(self._requests))
 
     def attempts(self, id: str, /) -> tuple[AttemptRecord, ...]:
         """The attempts of a request; empty if this process does not know it."""

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.gateway.accounting.quotas import NANO, LimitLevel
+from dragoman.gateway.accounting.quotas import Level
 from dragoman.gateway.auth.api_keys import Count, Key, KeyBudget, LimitHolder, check_id
 from dragoman.gateway.errors import NameNotFound
 from dragoman.gateway.runtime import Runtime
@@ -37,17 +37,6 @@ class LimitFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return {name: value for name, value in fields.items() if value is not UNSET and name != "name"}
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a limit is used, in its unit."""
-
-    unit: Literal["requests", "tokens", "dollars", "slots"]
-    per: Literal["minute", "day", "week", "month"] | None
-    limit: float
-    used: float
-    resets_in: float
-    """Seconds until nothing is used, if nothing else is charged."""
-
-
 class HolderView(msgspec.Struct, frozen=True, kw_only=True):
     """What keys and teams have in common."""
 
@@ -66,7 +55,7 @@ class HolderView(msgspec.Struct, frozen=True, kw_only=True):
     """How much of its own limits is used; only in the answer for one holder, or in `limits`."""
 
 
-def common_fields(runtime: Runtime, holder: LimitHolder, levels: Iterable[LimitLevel] | None) -> dict[str, Any]:
+def common_fields(runtime: Runtime, holder: LimitHolder, levels: Iterable[Level] | None) -> dict[str, Any]:
     """The fields of the view of a key or a team."""
     is_key = isinstance(holder, Key)
     in_file = holder.id in {each.id for each in (runtime.base.keys if is_key else runtime.base.teams)}
@@ -76,19 +65,8 @@ def common_fields(runtime: Runtime, holder: LimitHolder, levels: Iterable[LimitL
         **{name: getattr(holder, name) for name in LimitFields.__struct_fields__},
         "name": holder.id,
         "source": source,
-        "levels": None if levels is None else tuple(map(_level, levels)),
+        "levels": None if levels is None else tuple(levels),
     }
-
-
-def _level(level: LimitLevel) -> Level:
-    scale = NANO if level.unit == "dollars" else 1
-    return Level(
-        unit=level.unit,
-        per=level.per,
-        limit=level.limit / scale,
-        used=level.used / scale,
-        resets_in=round(level.resets_in, 1),
-    )
 
 
 def checked_name(name: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.gateway.accounting.quotas import LimitLevel
+from dragoman.gateway.accounting.quotas import Level
 from dragoman.gateway.auth.api_keys import Key, KeyRole, new_key
 from dragoman.gateway.errors import Forbidden, NameNotFound, NameTaken
 from dragoman.gateway.management.holders import (
@@ -115,12 +115,12 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     """The caller's own key, with what is used of its limits; null on a gateway without keys."""
 
 
-def key_view(runtime: Runtime, key: Key, levels: Iterable[LimitLevel] | None = None, /) -> KeyView:
+def key_view(runtime: Runtime, key: Key, levels: Iterable[Level] | None = None, /) -> KeyView:
     """A key as clients see it."""
     return KeyView(**_key_fields(runtime, key, levels))
 
 
-def _key_fields(runtime: Runtime, key: Key, levels: Iterable[LimitLevel] | None = None) -> dict[str, Any]:
+def _key_fields(runtime: Runtime, key: Key, levels: Iterable[Level] | None = None) -> dict[str, Any]:
     now = datetime.now(UTC)
     is_expired = key.expires_at is not None and now >= key.expires_at
     status: KeyStatus = "disabled" if key.disabled else "expired" if is_expired else "active"

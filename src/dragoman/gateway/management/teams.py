@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.gateway.accounting.quotas import LimitLevel
+from dragoman.gateway.accounting.quotas import Level
 from dragoman.gateway.auth.api_keys import Team
 from dragoman.gateway.errors import NameTaken
 from dragoman.gateway.management.holders import (
@@ -49,7 +49,7 @@ class TeamList(msgspec.Struct, frozen=True, kw_only=True):
     teams: tuple[TeamView, ...]
 
 
-def team_view(runtime: Runtime, team: Team, levels: Iterable[LimitLevel] | None = None, /) -> TeamView:
+def team_view(runtime: Runtime, team: Team, levels: Iterable[Level] | None = None, /) -> TeamView:
     """A team as clients see it."""
     count = sum(key.team == team.id for key in runtime.keys.all)
     return TeamView(**common_fields(runtime, team, levels), keys=count)

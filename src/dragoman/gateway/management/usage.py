@@ -12,12 +12,11 @@ import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.gateway.accounting.bodies import StoredBodies, read_bodies
-from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.accounting.usage import AttemptRecord
 from dragoman.gateway.errors import Forbidden, NameNotFound
 from dragoman.gateway.management.operations import AdminCall, AdminOperations
 from dragoman.gateway.server.response import GatewayResponse, Write
-from dragoman.gateway.store.base import UsageRow
+from dragoman.gateway.store.base import NANO, UsageRow
 from dragoman.gateway.store.usage_queries import (
     GROUPS,
     Grain,

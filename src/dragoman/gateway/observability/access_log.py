@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -70,24 +70,34 @@ class JsonFormatter(logging.Formatter):
         return encode_line(record.created, record.levelname.lower(), record.getMessage(), **fields)
 
 
-class AccessLog:
-    """Writes one line per request."""
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(line)
 
-    def __init__(self, write: WriteLine | None = None, /) -> None:
-        """`write` gets each line at once; without it, lines are collected for stderr."""
-        self._buffer = LogBuffer(_to_stderr)
+
+class AccessLog:
+    """Writes one line per request, those of a moment together: a write per line would cost more than the line itself.
+
+    Without a running event loop, each line is written at once.
+    """
+
+    def __init__(self, write: WriteLine = _to_stderr, /) -> None:
         self._write = write
+        self._rows: list[UsageRow] = []
 
     def write_request(self, row: UsageRow, /) -> None:
-        """Write the line of a request that has ended."""
-        if self._write is None:
-            self._buffer.add(row)
-        else:
-            self._write(request_lines([row]))
+        """Write the line of a request that has ended, after at most `FLUSH_DELAY` seconds."""
+        self._rows.append(row)
+        if len(self._rows) == 1:
+            try:
+                asyncio.get_running_loop().call_later(FLUSH_DELAY, self.flush)
+            except RuntimeError:
+                self.flush()
 
     def flush(self) -> None:
         """Write the collected lines."""
-        self._buffer.flush()
+        rows, self._rows = self._rows, []
+        if rows:
+            self._write(_ENCODER.encode_lines([_line(row) for row in rows]).decode())
 
 
 def _line(row: UsageRow) -> LogLine:
@@ -114,11 +124,6 @@ def _line(row: UsageRow) -> LogLine:
     )
 
 
-def request_lines(rows: Iterable[UsageRow], /) -> str:
-    """The lines of requests that have ended."""
-    return _ENCODER.encode_lines([_line(row) for row in rows]).decode()
-
-
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -130,32 +135,6 @@ def _timestamp(time: float) -> str:
 @lru_cache(maxsize=16)
 def _second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").removesuffix("+00:00")
-
-
-class LogBuffer:
-    """Collects requests, and writes their lines together: a write per line would cost more than the line itself.
-
-    Without a running event loop, each line is written at once.
-    """
-
-    def __init__(self, write: WriteLine, /) -> None:
-        self._write = write
-        self._rows: list[UsageRow] = []
-
-    def add(self, row: UsageRow, /) -> None:
-        """Write a line after at most `FLUSH_DELAY` seconds."""
-        self._rows.append(row)
-        if len(self._rows) == 1:
-            try:
-                asyncio.get_running_loop().call_later(FLUSH_DELAY, self.flush)
-            except RuntimeError:
-                self.flush()
-
-    def flush(self) -> None:
-        """Write the collected lines."""
-        rows, self._rows = self._rows, []
-        if rows:
-            self._write(request_lines(rows))
 
 
 def configure_logging(level: int = logging.INFO, /) -> None:
@@ -170,7 +149,3 @@ def configure_logging(level: int = logging.INFO, /) -> None:
 def traceback_text(error: BaseException, /) -> str:
     """The traceback and type of an error, without its message, which may quote a request."""
     return redact("".join([*traceback.format_tb(error.__traceback__), type(error).__name__]))[-MAX_TRACEBACK:]
-
-
-def _to_stderr(line: str) -> None:
-    sys.stderr.write(line)

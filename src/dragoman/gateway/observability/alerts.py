@@ -15,10 +15,9 @@ from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.quotas import OverLimit, QuotaReservation
 from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.store import Store
-from dragoman.gateway.store.base import PeriodCounter
+from dragoman.gateway.store.base import NANO, PeriodCounter
 from dragoman.gateway.webhooks import Webhook, Webhooks, check_webhook_url
 
-NANO = 1_000_000_000
 MAX_KNOWN = 10_000
 """Alerts that a process remembers to have sent."""
 Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=1)]

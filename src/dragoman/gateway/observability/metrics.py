@@ -47,10 +47,6 @@ class Counter:
         """Add to the sum of these label values."""
         self._values[values] = self._values.get(values, 0) + amount
 
-    def value(self, *values: str) -> float:
-        """The sum of these label values."""
-        return self._values.get(values, 0)
-
     def lines(self) -> Iterator[str]:
         """The lines in Prometheus format, without the name."""
         for values, amount in self._values.items():
@@ -212,10 +208,6 @@ class Metrics:
             self._first.add(row.time_to_first_token, target)
             if row.duration is not None and row.output is not None and row.output > 1:
                 self._per_token.add((row.duration - row.time_to_first_token) / (row.output - 1), target)
-
-    def text(self, health: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0) -> bytes:
-        """All metrics in Prometheus format."""
-        return encode_metrics({"": self.lines(health or {}, pending=pending, lost=lost)})
 
     def lines(self, health: Mapping[str, TargetHealth], /, *, pending: int, lost: int) -> Lines:
         """All lines by metric, without the names, with the current health of targets."""

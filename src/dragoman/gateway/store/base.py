@@ -86,6 +86,8 @@ class ReserveOutcome(msgspec.Struct, frozen=True, kw_only=True):
 # The usage log --------------------------------------------------------------------------------------------------------
 
 UNKNOWN: Final = "unknown"
+NANO: Final = 1_000_000_000
+"""Costs are whole billionths of a dollar, so that sums are exact."""
 
 
 class UsageRow(
@@ -255,10 +257,6 @@ class Store(Protocol):
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
         """Write rows. A row replaces the one with the same id, unless that one is finished."""
-        ...
-
-    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        """The newest rows, newest first."""
         ...
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:

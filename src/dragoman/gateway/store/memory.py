@@ -1,7 +1,7 @@
 """A store in the memory of one process."""
 
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from operator import add
 from secrets import token_hex
@@ -156,9 +156,6 @@ class MemoryStore:
         _trim(self._hours)
         _trim(self._latencies)
         _trim(self._sums)
-
-    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        return tuple(reversed(deque(self._rows.values(), limit)))
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         return sum_usage(

@@ -166,9 +166,6 @@ class RedisStore:
             arguments.append(",".join(f"{measure} {slot}" for measure, slot in row_latencies(row)))
         await self._script(scripts.RECORD, keys, arguments)
 
-    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        return await self._read_rows(await self._send("ZREVRANGE", self._rows, 0, limit - 1) if limit > 0 else ())
-
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         days = _days(first, last)
         hashes = await asyncio.gather(*(self._send("HGETALL", self._name("uses", day)) for day in days))

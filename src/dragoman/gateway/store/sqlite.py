@@ -191,10 +191,6 @@ class SqliteStore:
 
         await self._run(record)
 
-    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        query = "SELECT row FROM rows ORDER BY moment DESC LIMIT ?"
-        return await self._run(lambda db: tuple(decode_row(row) for (row,) in db.execute(query, (limit,))))
-
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
 
         def usage(db: sqlite3.Connection) -> tuple[UsageSum, ...]:
