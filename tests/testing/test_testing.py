@@ -1,6 +1,7 @@
 """What people test with: scripts, tapes, and servers that misbehave."""
 
 import asyncio
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -272,3 +273,12 @@ def test_a_simulator_with_a_delay_streams_word_by_word() -> None:
             assert list(stream.text_deltas()) == ["a ", "calm ", "sea"]
     with pytest.raises(InvalidRequest, match="delay must be a number of seconds, got -1"):
         ClaudeSimulator(delay=-1)
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1 HT"], ids=["nothing", "half a request"])
+def test_a_client_that_leaves_before_its_request_is_seen(sent: bytes) -> None:
+    with FaultyServer(NoResponse(), repeat=True) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(sent)
+        assert server.client_disconnected.acquire(timeout=10)
+    assert not server.http

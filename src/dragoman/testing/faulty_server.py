@@ -57,7 +57,7 @@ class FaultyServer:
         self.request_received = threading.Semaphore(0)
         """Released once for each request."""
         self.client_disconnected = threading.Semaphore(0)
-        """Released once for each client that disconnects before its answer is complete."""
+        """Released once for each client that disconnects before its answer is complete, or before its first request."""
         self._lines = check_lines(lines)
         check_flag("repeat", repeat)
         self._repeat = repeat
@@ -143,9 +143,13 @@ class FaultyServer:
                 with self._lock:
                     self._open.add(stream)
             reader = _RequestReader(stream)
+            has_request = False
             while (http := reader.request()) is not None:
+                has_request = True
                 if not self._answer(stream, http):
                     break
+            if not has_request and not self._stopped.is_set():
+                self.client_disconnected.release()
         except _DISCONNECTED:
             self.client_disconnected.release()
         finally:
