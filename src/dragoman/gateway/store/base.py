@@ -4,7 +4,7 @@ A store keeps three things: bytes by key, with versions for compare-and-swap; co
 and the rows of the usage log with their sums.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
@@ -164,7 +164,10 @@ class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
 
     def add(self, row: UsageRow, /) -> "UsageSum":
         """The sum with one more row."""
-        counts = row_counts(row)
+        return self.plus(row_counts(row))
+
+    def plus(self, counts: Mapping[str, int], /) -> "UsageSum":
+        """The sum with the counts of more rows."""
         return msgspec.structs.replace(self, **{name: getattr(self, name) + n for name, n in counts.items()})
 
 

@@ -18,9 +18,9 @@ from dragoman.gateway.store.base import (
     StoredValue,
     UsageRow,
     UsageSum,
-    empty_sum,
     sum_usage,
 )
+from dragoman.gateway.store.row_sums import sum_rows
 from dragoman.gateway.store.usage_queries import (
     COUNTS,
     HourName,
@@ -29,11 +29,7 @@ from dragoman.gateway.store.usage_queries import (
     Sums,
     SumsQuery,
     SumsResult,
-    hour_name,
-    hour_of,
-    ledger_counts,
     page_of,
-    row_latencies,
 )
 
 K = TypeVar("K")
@@ -139,19 +135,22 @@ class MemoryStore:
     # The usage log ----------------------------------------------------------------------------------------------------
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
+        finished: list[UsageRow] = []
         for row in rows:
             old = self._rows.get(row.id)
-            if old is not None and old.is_finished:
-                continue
-            self._rows[row.id] = row
-            if row.is_finished:
-                name = row.day, row.key, row.model, row.target
-                total = self._sums.get(name)
-                self._sums[name] = (empty_sum(row) if total is None else total).add(row)
-                in_hour = hour_of(row), hour_name(row)
-                hour = self._hours.setdefault(in_hour, [0] * len(COUNTS))
-                hour[:] = map(add, hour, ledger_counts(row))
-                self._latencies.setdefault(in_hour, Counter()).update(row_latencies(row))
+            if old is None or not old.is_finished:
+                self._rows[row.id] = row
+                if row.is_finished:
+                    finished.append(row)
+        for added in sum_rows(finished):
+            key, _, model, target, _ = added.name
+            name = added.day, key, model, target
+            total = self._sums.get(name) or UsageSum(day=added.day, key=key, model=model, target=target)
+            self._sums[name] = total.plus(added.day_counts)
+            in_hour = added.hour, added.name
+            hour = self._hours.setdefault(in_hour, [0] * len(COUNTS))
+            hour[:] = map(add, hour, added.counts)
+            self._latencies.setdefault(in_hour, Counter()).update(added.latencies)
         _trim(self._rows)
         _trim(self._hours)
         _trim(self._latencies)
