@@ -18,6 +18,7 @@ from dragoman.http import HttpRequest
 from dragoman.types import AnyTool, JsonObject, Message, Request, Text, Tool, is_list, is_object
 from dragoman.types.checks import as_items, check_choice, is_mapping, naming, shown, wrong_value
 from dragoman.types.parameters import named_parameters
+from dragoman.wires.common.json import objects
 
 DictForm: TypeAlias = Literal[
     "openai_chat", "openai_responses", "anthropic", "google", "google_interactions", "ollama", "bedrock"
@@ -400,7 +401,7 @@ _BEDROCK_BLOCKS = frozenset({"text", "image", "document", "video", "toolUse", "t
 
 def _blocks(message: JsonObject) -> list[JsonObject]:
     content = message.get("content")
-    return [block for block in content if is_object(block)] if is_list(content) else []
+    return objects(content)
 
 
 def _form_of_block(kind: str, block: JsonObject) -> str | None:

@@ -17,7 +17,6 @@ from dragoman.types import (
     JsonObject,
     McpServer,
     Message,
-    Opaque,
     Request,
     Text,
     Tool,
@@ -53,7 +52,7 @@ from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.hosted_tools import has_hosted
 from dragoman.wires.common.http import post_request
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
@@ -102,7 +101,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     else:
         extra = _without_reasoning(extra, target)
         reasoning = _encode_reasoning(request, target, turns, limit, notes)
-    thinking = {**reasoning.thinking, **_object(extra, "thinking")}
+    thinking = {**reasoning.thinking, **object_of(extra.get("thinking"))}
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
     betas = extra.pop("betas", [])
     betas = _with_mcp_beta(betas, request, target) if request.tools else betas
@@ -114,8 +113,8 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     check_prompt(request, messages, target)
     merged = {
         "thinking": thinking if "type" in thinking else {},
-        "output_config": {**reasoning.output_config, **format, **_object(extra, "output_config")},
-        "metadata": {**without_none({"user_id": request.user}), **_object(extra, "metadata")},
+        "output_config": {**reasoning.output_config, **format, **object_of(extra.get("output_config"))},
+        "metadata": {**without_none({"user_id": request.user}), **object_of(extra.get("metadata"))},
     }
     body: JsonObject = {
         "model": target.model,
@@ -134,19 +133,9 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     return post_request(target, PATH, body, notes, **headers)
 
 
-def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
-    """The definitions of some tools."""
-    return [encode_tool(tool, notes) for tool in tools]
-
-
 def encode_tool_result(result: ToolResult) -> JsonObject:
     """The user message with the result of one call."""
     return {"role": "user", "content": [encode_result(result, NoticeCollector(NAME))]}
-
-
-def _object(extra: JsonObject, field: str) -> JsonObject:
-    value = extra.get(field)
-    return value if is_object(value) else {}
 
 
 def _with_mcp_beta(betas: object, request: Request, target: Target) -> object:
@@ -180,7 +169,7 @@ class _Reasoning(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_reasoning_verbatim(request: Request, target: Target, extra: JsonObject) -> bool:
     """Whether the caller set reasoning in the API's own fields, and the target knows them."""
-    is_set = "type" in _object(extra, "thinking") or "effort" in _object(extra, "output_config")
+    is_set = "type" in object_of(extra.get("thinking")) or "effort" in object_of(extra.get("output_config"))
     return is_set and (request.reasoning is None or target.quirks.reasoning != "budget")
 
 
@@ -190,7 +179,7 @@ def _without_reasoning(extra: JsonObject, target: Target) -> JsonObject:
     cleaned = {
         field: {key: value for key, value in inner.items() if key not in made}
         for field in ("thinking", "output_config")
-        if (inner := _object(extra, field))
+        if (inner := object_of(extra.get(field)))
     }
     return {**extra, **cleaned}
 
@@ -267,7 +256,7 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, i
     servers = [encode_mcp_server(server) for server in has_hosted(request, McpServer, target)]
     return {
         **({"mcp_servers": servers} if servers else {}),
-        "tools": encode_tools(tools, notes),
+        "tools": [encode_tool(tool, notes) for tool in tools],
         **_encode_tool_choice(choice, request, target, notes, is_thinking=is_thinking),
     }
 

@@ -11,7 +11,6 @@ from dragoman.types import (
     HostedResult,
     HostedTool,
     JsonObject,
-    Location,
     McpServer,
     WebFetch,
     WebSearch,
@@ -19,18 +18,20 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.anthropic.schema import NAME
-from dragoman.wires.common.citations import first_text, location_fields, text_or_none
+from dragoman.wires.common.citations import first_text, text_or_none
 from dragoman.wires.common.hosted_tools import (
     block_extra,
     count_of,
     covered_tool,
+    location_fields,
     note_options,
     own_block,
     own_id,
     query_of,
+    read_location,
     texts_of,
 )
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 
 _SEARCH, _FETCH, _CODE = "web_search_20250305", "web_fetch_20250910", "code_execution_20250825"
@@ -50,7 +51,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
         case WebSearch():
             note_options(tool, ("max_uses", "allowed_domains", "blocked_domains", "location"), notes)
             place = tool.location
-            location = None if place is None else {"type": "approximate", **_fields(place)}
+            location = None if place is None else {"type": "approximate", **location_fields(place)}
             return {**_definition(_SEARCH, "web_search", tool), **without_none({"user_location": location})}
         case WebFetch():
             return {**_definition(_FETCH, "web_fetch", tool), "citations": {"enabled": True}}
@@ -64,10 +65,6 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
             return definition
         case _:
             return None
-
-
-def _fields(place: Location) -> JsonObject:
-    return location_fields(place.city, place.region, place.country, place.timezone)
 
 
 def _definition(kind: str, name: str, tool: WebSearch | WebFetch) -> JsonObject:
@@ -122,10 +119,7 @@ def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     }
     if kind[1] == "web_fetch":
         return WebFetch(**limits, extra=extra)
-    place = data.get("user_location")
-    names = ("city", "region", "country", "timezone")
-    known = {name: text_or_none(place.get(name)) for name in names} if is_object(place) else {}
-    return WebSearch(**limits, location=Location(**known) if any(known.values()) else None, extra=extra)
+    return WebSearch(**limits, location=read_location(data.get("user_location")), extra=extra)
 
 
 # Calls and results ----------------------------------------------------------------------------------------------------
@@ -140,7 +134,7 @@ def decode_call(data: JsonObject, _: str) -> HostedCall | None:
     return HostedCall(
         id=id,
         tool="mcp" if is_mcp else _TOOLS.get(name, name),
-        arguments=input if is_object(input) else {},
+        arguments=object_of(input),
         name=name if is_mcp else None,
         server=text_or_none(data.get("server_name")) if is_mcp else None,
         extra=block_extra(NAME, data, id),

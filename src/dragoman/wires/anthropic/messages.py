@@ -27,13 +27,14 @@ from dragoman.types import (
 )
 from dragoman.types.fast_constructors import new_message
 from dragoman.wires.anthropic.client_tools import COVERED
-from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block, has_content
+from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block
 from dragoman.wires.anthropic.schema import NAME, AnthropicMessage, AnthropicRequest
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import (
     FILLER_ANSWER,
     check_urls,
     fill_turns,
+    has_content,
     join_turns,
     mark_system,
     merge_answers,

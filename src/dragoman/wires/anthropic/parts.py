@@ -19,10 +19,8 @@ from dragoman.types import (
     Tool,
     ToolCall,
     ToolResult,
-    is_list,
-    is_object,
 )
-from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
+from dragoman.types.data_urls import encode_base64, is_data_url
 from dragoman.types.fast_constructors import new_call, new_result, new_text
 from dragoman.wires.anthropic.citations import are_of_gateway, read_citations
 from dragoman.wires.anthropic.client_tools import (
@@ -48,10 +46,10 @@ from dragoman.wires.anthropic.schema import (
     ToolUseBlock,
 )
 from dragoman.wires.common.extra import BESIDE, CHANGED, make_extra, wire_extra
-from dragoman.wires.common.history import cannot_send, fit_id
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.history import cannot_send, fit_id, has_content
+from dragoman.wires.common.json import objects, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
 
 
 def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
@@ -134,18 +132,6 @@ def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
     return {"type": "tool_result", "tool_use_id": id, **without_none(fields), **wire_extra(result.extra, NAME)}
 
 
-def has_content(part: Part, notes: NoticeCollector) -> bool:
-    """Whether a part can be sent; the API refuses text of white space, and does not know blocks of other wires."""
-    if isinstance(part, Opaque) and part.wire != NAME:
-        notes.add("dropped", f"{part.wire} block", "not supported")
-        return False
-    if not isinstance(part, Text) or part.text.strip():
-        return True
-    if part.text:
-        notes.add("repaired", "a text of white space", "the API refuses it; left out")
-    return False
-
-
 _Decode: TypeAlias = Callable[[JsonObject, str], Part | None]
 
 
@@ -200,7 +186,7 @@ def _image(data: JsonObject, where: str) -> Part | None:
     extra = make_extra(NAME, _rest(rest))
     match fields.source:
         case {"type": "base64", "media_type": str(mime), "data": str(text)}:
-            return Image(data=_bytes(text, where), mime=mime, extra=extra)
+            return Image(data=decode_base64_field(text, f"{where}.source.data"), mime=mime, extra=extra)
         case {"type": "url", "url": str(url)}:
             return Image(url=url, extra=extra)
         case _:
@@ -213,7 +199,9 @@ def _document(data: JsonObject, where: str) -> Part | None:
     extra = {**make_extra(NAME, _rest(rest)), **({COVERED: {BESIDE: context}} if context else {})}
     match fields.source:
         case {"type": "base64", "media_type": "application/pdf" as mime, "data": str(text)}:
-            return Document(data=_bytes(text, where), mime=mime, name=fields.title, extra=extra)
+            return Document(
+                data=decode_base64_field(text, f"{where}.source.data"), mime=mime, name=fields.title, extra=extra
+            )
         case {"type": "text", "data": str(text)}:
             return Document(data=text.encode(), mime="text/plain", name=fields.title, extra=extra)
         case {"type": "url", "url": str(url)}:
@@ -225,7 +213,7 @@ def _document(data: JsonObject, where: str) -> Part | None:
 def _search_result(data: JsonObject, _: str) -> Part | None:
     """A search result of the user as a text for other wires."""
     blocks = data.get("content")
-    texts = [str(block.get("text") or "") for block in blocks if is_object(block)] if is_list(blocks) else []
+    texts = [str(block.get("text") or "") for block in objects(blocks)]
     head = [str(data[name]) for name in ("title", "source") if data.get(name)]
     covered = {"block": data, CHANGED: "a search result is sent as text"}
     return Text(text="\n".join([*head, *texts]), extra={COVERED: covered})
@@ -235,13 +223,6 @@ def _compaction(data: JsonObject, _: str) -> Part | None:
     """The summary of an earlier conversation; None if it is encrypted."""
     text = data.get("content")
     return HostedResult(id="", tool="compaction", content=text, extra={NAME: data}) if isinstance(text, str) else None
-
-
-def _bytes(text: str, where: str) -> bytes:
-    try:
-        return decode_base64(text)
-    except ValueError as error:
-        raise invalid_field(f"{where}.source.data", str(error)) from error
 
 
 _DECODERS: dict[str, _Decode] = {

@@ -27,7 +27,6 @@ from dragoman.wires.anthropic.stream_encoder import (
     encode_error,
 )
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.item_cache import plain_items
@@ -40,7 +39,7 @@ from dragoman.wires.common.request_body import (
     missing_field,
     read_body,
 )
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 
 BOUNDS = (
     ("temperature", "temperature", 0, 1),
@@ -126,7 +125,7 @@ class AnthropicServer:
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
         status = OVERLOADED if isinstance(error, Overloaded) else error.http_status
-        return HttpResponse(status=status, headers=error_headers(error), body=encode_json(encode_error(error)))
+        return error_response(error, encode_error(error), status)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return AnthropicStreamEncoder()

@@ -36,7 +36,7 @@ from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
-from dragoman.wires.common.json import decode_frame, decode_json, encode_json
+from dragoman.wires.common.json import decode_frame, decode_json, encode_json, object_of, text_of
 from dragoman.wires.common.stream_decoder import truncated
 
 _ANY = msgspec.json.Decoder()
@@ -140,7 +140,7 @@ class ConverseDecoder:
         self._close(index)
         if is_object(start) and start:
             kind, data = next(iter(start.items()))
-            data = data if is_object(data) else {}
+            data = object_of(data)
             self._begin(index, HOSTED if kind == "toolUse" and "type" in data else kind, data)
 
     def _is_same_call(self, index: object, start: object) -> bool:
@@ -176,7 +176,7 @@ class ConverseDecoder:
         match kind:
             case "text":
                 self.out.open(block.slot, "text")
-                self.out.delta(block.slot, "text", _text(value))
+                self.out.delta(block.slot, "text", text_of(value))
             case "citation":
                 self.out.open(block.slot, "text")
                 self.out.count_characters(len(encode_json(value)))
@@ -184,10 +184,10 @@ class ConverseDecoder:
             case "reasoningContent" if is_object(value):
                 self._reasoning(block, value)
             case "toolUse" if block.kind == HOSTED and is_object(value):
-                self.out.count_characters(len(_text(value.get("input"))))
-                block.fragments.append(_text(value.get("input")))
+                self.out.count_characters(len(text_of(value.get("input"))))
+                block.fragments.append(text_of(value.get("input")))
             case "toolUse" if is_object(value):
-                self._input(block, _text(value.get("input")))
+                self._input(block, text_of(value.get("input")))
             case _:
                 self.out.count_characters(len(encode_json(value)))
                 block.items += value if is_list(value) else [value]
@@ -200,7 +200,7 @@ class ConverseDecoder:
             block.fragments.append(redacted)
             return
         self.out.open(block.slot, "thinking", {NAME: {}})
-        self.out.delta(block.slot, "thinking", _text(value.get("text")))
+        self.out.delta(block.slot, "thinking", text_of(value.get("text")))
         if signature := value.get("signature"):
             self.out.count_characters(len(str(signature)))
             self.out.add_extra(block.slot, NAME, {"signature": signature})
@@ -208,7 +208,7 @@ class ConverseDecoder:
     def _input(self, block: _Block, text: str) -> None:
         if text:
             self.out.add_call_fragment(
-                block.slot, id=_text(block.data.get("toolUseId")), name=_text(block.data.get("name")), text=text
+                block.slot, id=text_of(block.data.get("toolUseId")), name=text_of(block.data.get("name")), text=text
             )
 
     def _block_stop(self, event: JsonObject) -> None:
@@ -247,7 +247,7 @@ class ConverseDecoder:
         is_empty = not self.out.is_open(block.slot)
         if is_empty:
             data = block.data
-            self.out.add_call_fragment(block.slot, id=_text(data.get("toolUseId")), name=_text(data.get("name")))
+            self.out.add_call_fragment(block.slot, id=text_of(data.get("toolUseId")), name=text_of(data.get("name")))
         rest = {key: value for key, value in block.data.items() if key not in _CALL_FIELDS and value is not None}
         if rest:
             self.out.add_extra(block.slot, NAME, rest)
@@ -382,7 +382,3 @@ def join_base64(pieces: list[str], /) -> str:
 
 def _key(index: object) -> object:
     return index if isinstance(index, int | str) else None
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Message, Opaque, Request, Tool, ToolCall, ToolResult, is_object
+from dragoman.types import JsonObject, Message, Request, Tool, ToolCall, ToolResult, is_object
 from dragoman.wires.bedrock.hosted_tools import encode_hosted_tool
 from dragoman.wires.bedrock.messages import encode_messages, separate_points
 from dragoman.wires.bedrock.parts import encode_result, encode_tool
@@ -91,11 +91,6 @@ def to_native(body: JsonObject, /) -> JsonObject:
         old = native.get(name)
         native[name] = {**old, **value} if is_object(old) and is_object(value) else value
     return native
-
-
-def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
-    """Tool definitions."""
-    return [encode_tool(tool, notes) for tool in tools]
 
 
 def encode_tool_result(result: ToolResult, /) -> JsonObject:
@@ -221,7 +216,7 @@ def _encode_tool_config(
     if not target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in tools):
         notes.add("dropped", "strict", "not supported")
         tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
-    config: JsonObject = {"tools": encode_tools(tools, notes)}
+    config: JsonObject = {"tools": [encode_tool(tool, notes) for tool in tools]}
     if choice == "none":
         if request.tool_choice == "none":
             notes.add("dropped", "tool_choice", "'none' is not supported if the history has calls")

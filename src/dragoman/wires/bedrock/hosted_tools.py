@@ -25,7 +25,7 @@ from dragoman.wires.common.hosted_tools import (
     own_block,
     own_id,
 )
-from dragoman.wires.common.json import encode_json, whole_number, without_none
+from dragoman.wires.common.json import encode_json, object_of, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
 
 _SEARCH, _CODE = "nova_grounding", "nova_code_interpreter"
@@ -121,15 +121,14 @@ def read_citations(citations: object) -> tuple[Citation, ...]:
 
 
 def _read(data: JsonObject) -> Citation:
-    location = data.get("location")
-    kind = next(iter(location), "") if is_object(location) else ""
-    place = wire_extra(location, kind) if is_object(location) else {}
-    source = first_text(data, "source")
+    location = object_of(data.get("location"))
+    kind = next(iter(location), "")
+    place = object_of(location.get(kind))
     index = place.get("documentIndex", place.get("searchResultIndex"))
     return Citation(
         url=first_text(place, "url"),
         title=first_text(data, "title"),
-        source=source,
+        source=first_text(data, "source"),
         document_index=whole_number(index),
         cited_text=_text_of(data.get("sourceContent")) or None,
         source_unit=_PLACES.get(kind),

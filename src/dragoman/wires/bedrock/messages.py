@@ -23,7 +23,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.fast_constructors import new_message, new_text
-from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
+from dragoman.wires.bedrock.parts import can_send, decode_block, decode_result, encode_block
 from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import (
@@ -54,7 +54,7 @@ def encode_messages(
     """The system blocks, the messages, and the turns that they were made from."""
     history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True)
     check_urls(history.turns, target)
-    system = [block for text in history.system if has_content(text, notes) for block in _encode_system(text)]
+    system = [block for text in history.system if can_send(text, notes) for block in _encode_system(text)]
     turns = _alternating_turns(history.turns, notes)
     messages: list[JsonObject] = [
         {
@@ -129,7 +129,7 @@ def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> li
         parts = [
             part
             for part, after in zip(turn.parts, following, strict=True)
-            if _is_separator(part, after) or has_content(part, notes)
+            if _is_separator(part, after) or can_send(part, notes)
         ]
         while parts and isinstance(parts[-1], Thinking):
             notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")

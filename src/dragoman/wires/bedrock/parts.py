@@ -23,7 +23,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
+from dragoman.types.data_urls import encode_base64, is_data_url
 from dragoman.types.fast_constructors import new_call, new_result, new_text
 from dragoman.wires.bedrock.hosted_tools import decode_hosted_block, decode_hosted_tool, read_citations
 from dragoman.wires.bedrock.schema import (
@@ -41,10 +41,10 @@ from dragoman.wires.bedrock.schema import (
     ToolUse,
 )
 from dragoman.wires.common.extra import VERBATIM, make_extra, wire_extra
-from dragoman.wires.common.history import cannot_send, fit_id
+from dragoman.wires.common.history import cannot_send, fit_id, has_content
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
 
 DOCUMENT_NAME = "document"
 
@@ -130,22 +130,16 @@ def _encode_document(document: Document, notes: NoticeCollector) -> JsonObject:
 def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
     """The block with the result of one call."""
     parts: tuple[ResultPart, ...] = result.parts
-    content = [encode_block(part, notes) for part in parts if has_content(part, notes)]
+    content = [encode_block(part, notes) for part in parts if can_send(part, notes)]
     id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
     status = {"status": "error"} if result.is_error else {}
     return {"toolResult": {"toolUseId": id, "content": content, **status, **wire_extra(result.extra, NAME)}}
 
 
-def has_content(part: Part, notes: NoticeCollector) -> bool:
-    """Whether a part can be sent; the API refuses blank texts, and does not know blocks of other wires."""
-    if isinstance(part, Opaque) and part.wire != NAME:
-        notes.add("dropped", f"{part.wire} block", "not supported")
-        return False
-    if not isinstance(part, Text) or part.text.strip() or wire_extra(part.extra, NAME):
-        return True
-    if part.text:
-        notes.add("repaired", "a text of white space", "the API refuses it; left out")
-    return False
+def can_send(part: Part, notes: NoticeCollector) -> bool:
+    """Whether a part can be sent; a text of white space only if it has fields of its own."""
+    has_fields = isinstance(part, Text) and bool(wire_extra(part.extra, NAME))
+    return has_fields or has_content(part, notes)
 
 
 def decode_block(data: JsonObject, where: str) -> Part:
@@ -199,7 +193,9 @@ def _decode_image(media: Any, where: str) -> Part | None:
     mime, source = IMAGE_TYPES.get(fields.format), fields.source.get("bytes")
     if mime is None or not isinstance(source, str) or fields.source.keys() != {"bytes"}:
         return None
-    return Image(data=_bytes(source, where), mime=mime, extra=make_extra(NAME, without_none(rest)))
+    return Image(
+        data=decode_base64_field(source, f"{where}.source.bytes"), mime=mime, extra=make_extra(NAME, without_none(rest))
+    )
 
 
 def _decode_document(media: Any, where: str) -> Part | None:
@@ -208,7 +204,10 @@ def _decode_document(media: Any, where: str) -> Part | None:
     match fields.source:
         case {"bytes": str(source), **others} if mime is not None and not others:
             return Document(
-                data=_bytes(source, where), mime=mime, name=name, extra=make_extra(NAME, without_none(rest))
+                data=decode_base64_field(source, f"{where}.source.bytes"),
+                mime=mime,
+                name=name,
+                extra=make_extra(NAME, without_none(rest)),
             )
         case {"text": str(text), **others} if not others:
             data = text.encode()
@@ -226,13 +225,6 @@ def _decode_document(media: Any, where: str) -> Part | None:
 
 def _is_text(block: Any) -> bool:
     return is_object(block) and block.keys() == {"text"} and isinstance(block["text"], str)
-
-
-def _bytes(text: str, where: str) -> bytes:
-    try:
-        return decode_base64(text)
-    except ValueError as error:
-        raise invalid_field(f"{where}.source.bytes", str(error)) from error
 
 
 def decode_result(data: JsonObject, where: str) -> ToolResult:

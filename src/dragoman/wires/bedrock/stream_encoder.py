@@ -31,7 +31,7 @@ from dragoman.wires.bedrock.schema import FINISH_REASONS, NAME, NO_METRICS, STOP
 from dragoman.wires.common.aws_errors import encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, encode_event, encode_exception
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import encode_json, object_of
 from dragoman.wires.common.notices import NoticeCollector, encode_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
@@ -49,7 +49,7 @@ def encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObje
     stop: JsonObject = {"stopReason": finish_word(finish, FINISH_REASONS, STOP_REASONS)}
     stop |= {key: value for key, value in extra.items() if key not in _LATE_FIELDS and key != "usage"}
     more = extra.get("usage")
-    counts = {**write_usage(usage), **(more if is_object(more) else {})}
+    counts = {**write_usage(usage), **object_of(more)}
     late = {key: value for key, value in extra.items() if key in _LATE_FIELDS}
     word = tier_word(tier, "default")
     return stop, {"usage": counts, "metrics": NO_METRICS, **({"serviceTier": {"type": word}} if word else {}), **late}
@@ -115,7 +115,7 @@ class ConverseStreamEncoder:
             case Finished():
                 stop, metadata = self._end(event.finish, event.usage, event.service_tier)
                 if late := encode_notices(event.notices):
-                    stop[_RESPONSE_FIELDS] = {**wire_extra(stop, _RESPONSE_FIELDS), **late}
+                    stop[_RESPONSE_FIELDS] = {**object_of(stop.get(_RESPONSE_FIELDS)), **late}
                 return (
                     self._order.cut(lambda: self._stop() if self._has_started else b"")
                     + _event("messageStop", **stop)

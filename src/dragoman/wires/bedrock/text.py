@@ -10,7 +10,7 @@ from dragoman.errors import DragomanError, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.targets.target import Target
-from dragoman.types import Finish, FinishReason, JsonObject, Message, Part, Request, Response, Text, is_object
+from dragoman.types import Finish, FinishReason, JsonObject, Message, Part, Request, Response, Text
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.bedrock.text_forms import ANY_FORM, FORMS, MEANINGS, TEXT, TextForm, form_of
@@ -20,7 +20,7 @@ from dragoman.wires.common.extra import VERBATIM, body_extra, full_extra, reques
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.invoke import invoke_path
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector, encode_notices
 from dragoman.wires.common.options import encode_options, encode_rare_options, finish_word, max_tokens
 from dragoman.wires.common.request_body import (
@@ -75,7 +75,7 @@ def encode_text(request: Request, target: Target) -> HttpRequest | None:
     options |= encode_rare_options(request, target, {"n": names["n"]} if "n" in names else {}, extra, notes)
     if form.config is not None:
         config = extra.pop(form.config, None)
-        options = {form.config: {**options, **(config if is_object(config) else {})}}
+        options = {form.config: {**options, **object_of(config)}}
     path = invoke_path(target.model, stream=bool(request.stream))
     streaming = {"stream": True} if form.has_stream and request.stream else {}
     return post_request(target, path, {form.prompt: prompts[0], **options, **streaming, **extra}, notes)

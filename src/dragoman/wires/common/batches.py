@@ -14,8 +14,8 @@ import msgspec
 from dragoman.errors import Malformed
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, is_list, is_object
-from dragoman.wires.common.json import DECODE_ERRORS, decode_json, encode_json, whole_number
+from dragoman.types import JsonObject, is_object
+from dragoman.wires.common.json import DECODE_ERRORS, decode_json, encode_json, objects, whole_number
 
 TOKEN = "dragoman"  # noqa: S105 - the name of a member
 """The member of a job's metadata with the token of the caller."""
@@ -118,7 +118,7 @@ def job_objects(body: bytes, name: str, /) -> list[bytes]:
     """
     data = decode_json(_ANY, body)
     listed = data.get(name) if is_object(data) else None
-    return [encode_json(item) for item in listed if is_object(item)] if is_list(listed) else []
+    return [encode_json(item) for item in objects(listed)]
 
 
 def read_lines(body: bytes, /) -> Iterable[JsonObject]:

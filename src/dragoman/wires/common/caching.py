@@ -37,6 +37,7 @@ from dragoman.types import (
 )
 from dragoman.types.caching import CACHE, mark_of, read_ttl
 from dragoman.wires.common.extra import VERBATIM, full_extra, wire_extra
+from dragoman.wires.common.json import object_of
 from dragoman.wires.common.notices import NoticeCollector
 
 Caching: TypeAlias = Literal["blocks", "points", "key", "breakpoints", "contents", "verbatim"]
@@ -114,7 +115,7 @@ def _take_options(request: Request, target: Target, notes: NoticeCollector) -> t
         extra[wire] = {name: value for name, value in fields.items() if name not in _OPTION_FIELDS}
         for name in taken:
             notes.add("info", f"{wire}: {name}", "became what this target has for prompt caching")
-        options, control = _object(taken, "prompt_cache_options"), _object(taken, "cache_control")
+        options, control = object_of(taken.get("prompt_cache_options")), object_of(taken.get("cache_control"))
         time = _point(control or options).ttl
         if taken.get("prompt_cache_retention") == "24h":
             time = _DAY
@@ -124,11 +125,6 @@ def _take_options(request: Request, target: Target, notes: NoticeCollector) -> t
         if cache is None and options.get("mode") != "explicit":
             cache = True
     return (request if extra == request.extra else replace(request, cache=cache, cache_ttl=ttl, extra=extra)), key
-
-
-def _object(fields: JsonObject, name: str) -> JsonObject:
-    value = fields.get(name)
-    return value if is_object(value) else {}
 
 
 def _with_one_end(request: Request, caching: Caching | None) -> Request:
@@ -192,7 +188,7 @@ def point_block(extra: dict[str, Any], wire: str, /) -> Opaque | None:
 
 def block_point(block: Opaque, /) -> CachePoint | None:
     """The cache point of a block that `point_block` made; None for other blocks."""
-    return _point(_object(block.data, _FIELDS["points"])) if block.wire == CACHE and _is_point(block) else None
+    return _point(object_of(block.data.get(_FIELDS["points"]))) if block.wire == CACHE and _is_point(block) else None
 
 
 def _point(mark: JsonObject) -> CachePoint:
@@ -242,7 +238,7 @@ class _Writer:
         """The cache point of an item, if it is not written in the form of the target."""
         if isinstance(item, Opaque):
             is_foreign = item.wire != self._wire and _is_point(item)
-            return _point(_object(item.data, "cachePoint")) if is_foreign else None
+            return _point(object_of(item.data.get("cachePoint"))) if is_foreign else None
         return None if not item.extra or self._has_own(item) else read_mark(item.extra)
 
     def tools(self) -> tuple[AnyTool, ...]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.types import Citation, JsonObject, Text, is_list, is_object
 from dragoman.types.parts import number_sources
-from dragoman.wires.common.json import whole_number, without_none
+from dragoman.wires.common.json import object_of, objects, whole_number
 
 CITATION_FIELDS = frozenset({
     "annotations", "citations", "search_results", "citationMetadata", "groundingMetadata", "urlContextMetadata",
@@ -38,11 +38,7 @@ def read_annotations(annotations: object, /) -> list[Citation]:
     >>> read_annotations([{"type": "url_citation", "url": "https://x", "start_index": 0, "end_index": 4}])[0].end
     4
     """
-    return [
-        citation
-        for annotation in (annotations if is_list(annotations) else ())
-        if is_object(annotation) and (citation := _read_annotation(annotation)) is not None
-    ]
+    return [citation for annotation in objects(annotations) if (citation := _read_annotation(annotation)) is not None]
 
 
 def _read_annotation(data: JsonObject) -> Citation | None:
@@ -80,7 +76,7 @@ def _read_span(data: JsonObject) -> Citation:
     """A citation of Cohere: a span of the text with its sources, of which the first one counts."""
     source: JsonObject = next((item for item in data["sources"] if is_object(item)), _NOTHING)
     inner = source.get("document") or source.get("tool_output")
-    document: JsonObject = inner if is_object(inner) else {}
+    document: JsonObject = object_of(inner)
     return Citation(
         url=first_text(document, "url"),
         title=first_text(document, "title"),
@@ -101,8 +97,8 @@ def read_search_results(results: object, urls: object, /) -> list[Citation]:
         item["url"]: Citation(
             url=item["url"], title=first_text(item, "title", "name"), cited_text=first_text(item, "snippet", "content")
         )
-        for item in (results if is_list(results) else ())
-        if is_object(item) and text_or_none(item.get("url"))
+        for item in objects(results)
+        if text_or_none(item.get("url"))
     }
     listed = [url for url in urls if isinstance(url, str) and url] if is_list(urls) else []
     return [known.get(url) or Citation(url=url) for url in dict.fromkeys([*listed, *known])]
@@ -159,12 +155,3 @@ def unique_sources(citations: Iterable[Citation], /) -> list[Citation]:
         key = citation.url or (citation.source, citation.document_index, citation.title, citation.cited_text)
         found.setdefault(key, citation)
     return [*found.values()]
-
-
-def location_fields(city: str | None, region: str | None, country: str | None, timezone: str | None, /) -> JsonObject:
-    """The members of a location that are known.
-
-    >>> location_fields("Brest", None, "FR", None)
-    {'city': 'Brest', 'country': 'FR'}
-    """
-    return without_none({"city": city, "region": region, "country": country, "timezone": timezone})

@@ -1,6 +1,7 @@
 """The client half that all wires share: `WireClient` makes a `ClientHalf` of the functions in which wires differ."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,6 +21,8 @@ from dragoman.wires.common.options import supported_tools
 from dragoman.wires.common.stream_decoder import FramedStreamDecoder, ResponseDecoder, add_reported_usage
 from dragoman.wires.common.think_tags import ThinkTagSplitter
 
+ToolEncoder: TypeAlias = Callable[[list[Tool | Opaque], NoticeCollector], list[JsonObject]]
+
 
 class WireClient:
     """A `ClientHalf` made of the functions in which wires differ."""
@@ -30,7 +33,7 @@ class WireClient:
         /,
         *,
         encode_request: Callable[[Request, Target], HttpRequest],
-        encode_tools: Callable[[list[Tool | Opaque], NoticeCollector], list[JsonObject]],
+        encode_tools: ToolEncoder,
         encode_result: Callable[[ToolResult], JsonObject],
         decoder: Callable[[Request | None], ResponseDecoder],
         framing: Callable[[], FrameDecoder] = SseDecoder,
@@ -117,6 +120,11 @@ class WireClient:
             decoder.out.text_splitter = lambda is_first: ThinkTagSplitter(tag, may_be_open=may_be_open and is_first)
             decoder.out.thinking_extra = self._thinking_extra
         return decoder
+
+
+def tool_by_tool(encode_tool: Callable[[Tool | Opaque, NoticeCollector], JsonObject], /) -> ToolEncoder:
+    """Encodes tools one by one, for wires whose definitions do not depend on each other."""
+    return lambda tools, notes: [encode_tool(tool, notes) for tool in tools]
 
 
 def is_text_only(request: Request, /) -> bool:

@@ -325,18 +325,19 @@ def one_line(data: bytes, /) -> bytes:
     return data
 
 
-class SseOrBinary:
-    """Server-sent events, or another framing whose first byte is zero."""
+class DetectedFraming:
+    """A framing that the first byte of a stream tells; white space before it is left out."""
 
-    def __init__(self, binary: Callable[[], FrameDecoder], /) -> None:
-        self._binary = binary
+    def __init__(self, choose: Callable[[bytes], FrameDecoder], /) -> None:
+        self._choose = choose
         self._decoder: FrameDecoder | None = None
 
     def feed(self, data: bytes, /) -> list[Frame]:
         if self._decoder is None:
+            data = data.lstrip()
             if not data:
                 return []
-            self._decoder = SseDecoder() if data[0] else self._binary()
+            self._decoder = self._choose(data[:1])
         return self._decoder.feed(data)
 
 

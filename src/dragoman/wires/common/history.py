@@ -489,6 +489,18 @@ def fit_id(id: str, pattern: str, length: int, notes: NoticeCollector, /) -> str
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+def has_content(part: Part, notes: NoticeCollector, /) -> bool:
+    """Whether a part can be sent to an API that refuses texts of white space, and does not know other wires' blocks."""
+    if isinstance(part, Opaque) and part.wire != notes.wire:
+        notes.add("dropped", f"{part.wire} block", "not supported")
+        return False
+    if not isinstance(part, Text) or part.text.strip():
+        return True
+    if part.text:
+        notes.add("repaired", "a text of white space", "the API refuses it; left out")
+    return False
+
+
 def check_urls(turns: Iterable[Message], target: Target, /) -> None:
     """Raise `Unsupported` for image URLs if the target cannot fetch them."""
     if target.capabilities.image_urls:

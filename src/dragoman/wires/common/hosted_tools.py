@@ -15,6 +15,7 @@ from dragoman.types import (
     HostedResult,
     HostedTool,
     JsonObject,
+    Location,
     Opaque,
     Part,
     Request,
@@ -25,7 +26,9 @@ from dragoman.types import (
 )
 from dragoman.types.arguments import parse_arguments
 from dragoman.types.hosted_tools import kind_of_tool
+from dragoman.wires.common.citations import text_or_none
 from dragoman.wires.common.extra import VERBATIM, wire_extra
+from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 
 HostedEncoder: TypeAlias = Callable[[HostedTool, NoticeCollector], JsonObject | None]
@@ -120,6 +123,22 @@ def count_of(value: object, /) -> int | None:
     (3, None, None)
     """
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+
+
+def location_fields(place: Location, /) -> JsonObject:
+    """The members of a location that are known.
+
+    >>> location_fields(Location(city="Brest", country="FR"))
+    {'city': 'Brest', 'country': 'FR'}
+    """
+    return without_none({name: getattr(place, name) for name in Location.__struct_fields__})
+
+
+def read_location(data: object, /) -> Location | None:
+    """The mirror of `location_fields`; None if nothing is known."""
+    place = object_of(data)
+    known = {name: text for name in Location.__struct_fields__ if (text := text_or_none(place.get(name)))}
+    return Location(**known) if known else None
 
 
 # Calls and results ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from dragoman.types.data_urls import decode_base64
 from dragoman.wires.base import ServerHalf, StreamEncoder
 from dragoman.wires.common.aws_errors import encode_aws_error, encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder, encode_event, encode_exception
-from dragoman.wires.common.framing import Frame
+from dragoman.wires.common.framing import DetectedFraming, Frame, SseDecoder
 from dragoman.wires.common.header_counts import count_headers, join_counts, split_counts
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json, objects, whole_number
 from dragoman.wires.common.request_body import check_inner_json, decode_request_json
@@ -107,6 +107,11 @@ def invoke_path(model: str, /, *, stream: bool) -> str:
 
 
 # Client half ----------------------------------------------------------------------------------------------------------
+
+
+def sse_or_chunks() -> DetectedFraming:
+    """The framing of an answer that is server-sent events, or an event stream with one in each message."""
+    return DetectedFraming(lambda start: ChunkDecoder() if start == b"\x00" else SseDecoder())
 
 
 class ChunkDecoder:

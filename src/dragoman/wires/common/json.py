@@ -122,6 +122,24 @@ def objects(value: object, /) -> list[JsonObject]:
     return [item for item in value if is_object(item)] if is_list(value) else []
 
 
+def object_of(value: object, /) -> JsonObject:
+    """The value if it is an object, else an empty one.
+
+    >>> object_of({"a": 1}), object_of(None)
+    ({'a': 1}, {})
+    """
+    return value if is_object(value) else {}
+
+
+def text_of(value: object, /) -> str:
+    """The value if it is a text, else an empty one.
+
+    >>> text_of("a"), text_of(None)
+    ('a', '')
+    """
+    return value if isinstance(value, str) else ""
+
+
 def whole_number(value: object, /) -> int | None:
     """The value as an int if it is a number without a fraction, else None.
 

@@ -11,6 +11,7 @@ import msgspec
 from dragoman.errors import InvalidRequest, explain_validation
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, is_object
+from dragoman.types.data_urls import decode_base64
 from dragoman.types.json_size import find_excess
 from dragoman.wires.common.item_cache import CachedRequest, RawItems
 from dragoman.wires.common.json import DECODE_ERRORS
@@ -131,6 +132,18 @@ def check_inner_json(data: bytes, where: str, /, *, objects: int = MAX_INNER_OBJ
     excess = find_excess(data, depth=MAX_INNER_DEPTH, objects=objects)
     if excess is not None:
         raise invalid_field(where, f"{excess}; send less")
+
+
+def decode_base64_field(text: str, where: str, /) -> bytes:
+    """The bytes of a field in base64.
+
+    >>> decode_base64_field("aGk=", "data")
+    b'hi'
+    """
+    try:
+        return decode_base64(text)
+    except InvalidRequest as error:
+        raise invalid_field(where, error.message) from error
 
 
 def missing_field(where: str, /) -> InvalidRequest:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import (
     Embeddings,
@@ -25,6 +26,7 @@ from dragoman.types import (
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.batch_values import BatchPage, BatchQuery, BatchRowResult, StoredBatch
 from dragoman.wires.common.embedding_forms import VectorFormat
+from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.json import encode_json
 
 if TYPE_CHECKING:
@@ -399,6 +401,11 @@ def json_response(body: JsonObject, /) -> HttpResponse:
     return HttpResponse(body=encode_json(body))
 
 
+def error_response(error: DragomanError, body: JsonObject, status: int | None = None, /) -> HttpResponse:
+    """The response for an error; its status is that of the error by default."""
+    return HttpResponse(status=status or error.http_status, headers=error_headers(error), body=encode_json(body))
+
+
 def path_parameters(route: Route, http: HttpRequest, /) -> tuple[str, ...]:
     """The values of all parameters in a route's path.
 
@@ -418,6 +425,4 @@ def path_parameter(route: Route, http: HttpRequest, /) -> str:
     >>> path_parameter(route, HttpRequest(method="GET", path="/v1/models/a%2Fb?x=1"))
     'a/b'
     """
-    pattern = re.sub(r"\\\{\w+\\\}", "(.+)", re.escape(route.path))
-    match = re.fullmatch(pattern, http.path.partition("?")[0])
-    return unquote(match[1]) if match else ""
+    return next(iter(path_parameters(route, http)), "")

@@ -1,9 +1,12 @@
 """Google's generateContent, as the Gemini API and Vertex AI offer it, as a client and as a server."""
 
+from functools import partial
+
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client_half import WireClient
+from dragoman.wires.common.framing import DetectedFraming, JsonArrayDecoder, SseDecoder
 from dragoman.wires.google.batches import InlineBatches
-from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
+from dragoman.wires.google.decoder import GeminiDecoder
 from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google.endpoints import ENDPOINTS
 from dragoman.wires.google.files import GeminiFiles
@@ -22,7 +25,7 @@ WIRE = Wire(
         encode_result=encode_tool_result,
         hosted_tool=encode_hosted_tool,
         decoder=GeminiDecoder,
-        framing=GeminiFraming,
+        framing=partial(DetectedFraming, lambda start: JsonArrayDecoder() if start in b"[{" else SseDecoder()),
     ),
     server=GeminiServer(),
     endpoints=ENDPOINTS,

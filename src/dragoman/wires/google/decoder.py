@@ -1,6 +1,6 @@
 """Decodes the answers of generateContent into events.
 
-A stream is server-sent events or a JSON array of chunks; `GeminiFraming` detects which. A whole body is one chunk, or a
+A stream is server-sent events or a JSON array of chunks; the first byte tells which. A whole body is one chunk, or a
 list of chunks. Consecutive plain texts become one part; a text with a signature is a part of its own. The stream has no
 end marker: it is complete if the connection closes after a finish reason.
 """
@@ -31,7 +31,7 @@ from dragoman.types import (
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder, SseDecoder
+from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
 from dragoman.wires.common.stream_decoder import merge_usage, truncated
@@ -59,21 +59,6 @@ from dragoman.wires.google.schema import (
 _CHUNK_DECODER = msgspec.json.Decoder(GeminiChunk, strict=False)
 _BODY_DECODER = msgspec.json.Decoder(GeminiChunk | list[GeminiChunk], strict=False)
 _ATTRIBUTES = dict(zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__struct_fields__, strict=True))
-
-
-class GeminiFraming:
-    """Server-sent events, a JSON array or one object; the first byte tells which."""
-
-    def __init__(self) -> None:
-        self._decoder: FrameDecoder | None = None
-
-    def feed(self, data: bytes, /) -> list[Frame]:
-        if self._decoder is None:
-            data = data.lstrip()
-            if not data:
-                return []
-            self._decoder = JsonArrayDecoder() if data[:1] in b"[{" else SseDecoder()
-        return self._decoder.feed(data)
 
 
 class _GrowingText(msgspec.Struct):

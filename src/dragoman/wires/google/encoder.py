@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import Effort, ImageGeneration, JsonObject, Opaque, Request, Tool, ToolResult, is_object
+from dragoman.types import Effort, ImageGeneration, JsonObject, Opaque, Request, Tool, ToolResult
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.hosted_tools import has_hosted
 from dragoman.wires.common.http import post_request
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
@@ -124,8 +124,7 @@ def locate(target: Target) -> tuple[Target, str]:
 
 def _pop_object(extra: JsonObject, name: str) -> JsonObject:
     """Take an object out of `extra`, to merge it with ours."""
-    value = extra.pop(name, None)
-    return camel(value) if is_object(value) else {}
+    return camel(object_of(extra.pop(name, None)))
 
 
 def _without_alternatives(config: JsonObject, extra_config: JsonObject) -> JsonObject:

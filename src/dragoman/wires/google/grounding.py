@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.types import Citation, HostedCall, HostedResult, JsonObject, Part, Text, is_list, is_object
 from dragoman.wires.common.citations import first_text
 from dragoman.wires.common.hosted_tools import queries_of
-from dragoman.wires.common.json import whole_number, without_none
+from dragoman.wires.common.json import object_of, objects, whole_number, without_none
 from dragoman.wires.google.schema import NAME, camel
 
 
@@ -19,7 +19,7 @@ def read_citations(text: str, notes: JsonObject) -> list[Citation]:
     found = _read_supports(text, camel(grounding)) if is_object(grounding) else []
     if is_object(quotations):
         sources = quotations.get("citationSources") or quotations.get("citations")
-        items = [camel(item) for item in (sources if is_list(sources) else ()) if is_object(item)]
+        items = [camel(item) for item in objects(sources)]
         found += [_citation(item, text, item) for item in items if first_text(item, "uri", "title")]
     return found
 
@@ -31,7 +31,7 @@ def read_chunks(grounding: JsonObject) -> list[Citation]:
 
 
 def _source(chunk: object) -> Citation:
-    data: JsonObject = camel(chunk) if is_object(chunk) else {}
+    data: JsonObject = camel(object_of(chunk))
     inner = next((camel(value) for value in data.values() if is_object(value)), data)
     page = whole_number(inner.get("pageNumber"))
     return Citation(
@@ -53,7 +53,7 @@ def _read_supports(text: str, grounding: JsonObject) -> list[Citation]:
             continue
         data = camel(support)
         segment, indices = data.get("segment"), data.get("groundingChunkIndices")
-        place = camel(segment) if is_object(segment) else {}
+        place = camel(object_of(segment))
         numbers = [index for index in (indices if is_list(indices) else ()) if isinstance(index, int)]
         found += [_with_place(sources[index], text, place) for index in numbers if 0 <= index < len(sources)]
     return found or [source for source in sources if source.url or source.source or source.title]

@@ -24,8 +24,8 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.common.citations import first_text
-from dragoman.wires.common.hosted_tools import covered_tool, note_options, own_block, texts_of
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.hosted_tools import count_of, covered_tool, note_options, own_block, texts_of
+from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google.grounding import read_chunks, write_grounding
 from dragoman.wires.google.schema import NAME, camel
@@ -66,7 +66,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 def decode_hosted_tool(name: str, value: Any) -> HostedTool | None:
     """The mirror of `encode_hosted_tool`, from one member of a tool; None for other tools."""
-    extra, options = covered_tool(NAME, {name: value}), camel(value) if is_object(value) else {}
+    extra, options = covered_tool(NAME, {name: value}), camel(object_of(value))
     match name:
         case "googleSearch":
             return WebSearch(blocked_domains=texts_of(options.get("excludeDomains")), extra=extra)
@@ -77,9 +77,8 @@ def decode_hosted_tool(name: str, value: Any) -> HostedTool | None:
         case "codeExecution":
             return CodeExecution(extra=extra)
         case "fileSearch" if is_list(options.get("fileSearchStoreNames")):
-            count = options.get("topK")
-            most = count if isinstance(count, int) and count >= 1 else None
-            return FileSearch(stores=texts_of(options["fileSearchStoreNames"]), max_results=most, extra=extra)
+            stores = texts_of(options["fileSearchStoreNames"])
+            return FileSearch(stores=stores, max_results=count_of(options.get("topK")), extra=extra)
         case _:
             return None
 
@@ -100,7 +99,7 @@ def decode_hosted_part(fields: JsonObject, data: JsonObject) -> Part | None:
         case {"toolCall": inner} if is_object(inner):
             inner = camel(inner)
             kind, arguments = str(inner.get("toolType") or "tool"), inner.get("args")
-            arguments = arguments if is_object(arguments) else {}
+            arguments = object_of(arguments)
             return HostedCall(id=_id(inner), tool=_TOOLS.get(kind, kind), arguments=arguments, extra={NAME: data})
         case {"toolResponse": inner} if is_object(inner):
             inner = camel(inner)

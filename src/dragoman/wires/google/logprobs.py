@@ -5,13 +5,13 @@ from collections.abc import Iterable
 
 from dragoman.types import JsonObject, TokenLogprob, is_list, is_object
 from dragoman.types.fast_constructors import new_logprob
-from dragoman.wires.common.json import whole_number, without_none
+from dragoman.wires.common.json import object_of, whole_number, without_none
 from dragoman.wires.google.schema import camel
 
 
 def read_logprobs_result(result: object) -> list[TokenLogprob]:
     """The tokens of a `logprobsResult`; items without a token or a number are left out."""
-    data = camel(result) if is_object(result) else {}
+    data = camel(object_of(result))
     places = [_candidates(place) for place in _items(data.get("topCandidates"))]
     tokens: list[TokenLogprob] = []
     for index, item in enumerate(_items(data.get("chosenCandidates"))):
@@ -30,7 +30,7 @@ def _candidates(place: object) -> list[object]:
 
 
 def _read(item: object, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob | None:
-    fields = camel(item) if is_object(item) else {}
+    fields = camel(object_of(item))
     text, number = fields.get("token"), fields.get("logProbability", 0.0)
     if not isinstance(text, str) or isinstance(number, bool) or not isinstance(number, int | float):
         return None

@@ -22,13 +22,13 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.arguments import parse_arguments
-from dragoman.types.data_urls import decode_base64, encode_base64
+from dragoman.types.data_urls import encode_base64
 from dragoman.types.fast_constructors import new_call, new_result, new_text
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
 from dragoman.wires.google.from_openapi import from_openapi
 from dragoman.wires.google.hosted_tools import decode_hosted_part, decode_hosted_tool
 from dragoman.wires.google.schema import (
@@ -213,10 +213,7 @@ def _inline(fields: JsonObject, where: str) -> Part | None:
     # An image that is a thought is a draft, not the answer (gemini-3-pro-image, 2025-11).
     if kind is None or "thought" in fields:
         return None
-    try:
-        data = decode_base64(str(blob.pop("data", "")))
-    except ValueError as error:
-        raise invalid_field(f"{where}.inlineData", str(error)) from error
+    data = decode_base64_field(str(blob.pop("data", "")), f"{where}.inlineData")
     name = {"name": blob["displayName"]} if kind is Document and "displayName" in blob else {}
     extra = make_extra(NAME, {**fields, **({"inlineData": blob} if blob else {})})
     return kind(data=data, mime=str(mime), extra=extra, **name)

@@ -11,7 +11,7 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, is_list, is_object
 from dragoman.wires.common.http import post_request
-from dragoman.wires.common.json import decode_json, encode_json, whole_number
+from dragoman.wires.common.json import decode_json, encode_json, object_of, whole_number
 from dragoman.wires.common.prompt_caches import CacheSplit, StoredPrompt
 from dragoman.wires.google.encoder import cloud_of, locate
 
@@ -68,7 +68,7 @@ class GeminiCaches:
 
 def _object(body: bytes) -> JsonObject:
     data: Any = decode_json(_ANY, body)
-    return data if is_object(data) else {}
+    return object_of(data)
 
 
 def _items(data: JsonObject, name: str) -> list[Any]:

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.schema.adapt import SchemaDialect
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import object_of, without_none
 
 NAME = "google"
 ALT = f"{NAME}.alt"
@@ -259,7 +259,7 @@ def join_notes(notes: JsonObject, new: JsonObject) -> None:
 def _merge_note(old: Any, new: Any) -> Any:
     """A note with a later one: lists are extended in place, unless the later list repeats the earlier."""
     if is_object(new):
-        merged: JsonObject = old if is_object(old) else {}
+        merged: JsonObject = object_of(old)
         for key, value in new.items():
             merged[key] = _merge_note(merged.get(key), value)
         return merged

@@ -27,7 +27,6 @@ from dragoman.types import (
 )
 from dragoman.types.requests import MAX_CHOICES
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json, without_none
@@ -39,7 +38,7 @@ from dragoman.wires.common.request_body import (
     read_body,
     read_fields,
 )
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.google.from_openapi import from_openapi
 from dragoman.wires.google.hosted_tools import has_form
 from dragoman.wires.google.messages import decode_content, decode_system, link_contents
@@ -170,9 +169,7 @@ class GeminiServer:
         return encode_answer_part(part) is not None or isinstance(part, Text | Thinking)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        return HttpResponse(
-            status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error))
-        )
+        return error_response(error, encode_error(error))
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return GeminiStreamEncoder(request)

@@ -10,7 +10,7 @@ from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, is_list, 
 from dragoman.types.checks import shown
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.embedding_forms import read_options
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
 from dragoman.wires.common.server_endpoints import (
     Embed,
@@ -104,7 +104,7 @@ def _batch_embed_endpoint(path: str) -> ServerEndpoint:
         requests = camel(decode_request_json(http)).get("requests")
         if not is_list(requests) or not requests:
             raise missing_field("requests")
-        named = [(f"requests[{i}]", camel(request) if is_object(request) else {}) for i, request in enumerate(requests)]
+        named = [(f"requests[{i}]", camel(object_of(request))) for i, request in enumerate(requests)]
         return _decode_embed(path_parameter(route, http), named)
 
     def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -144,8 +144,7 @@ def _cloud_embed_endpoint(path: str) -> ServerEndpoint:
 
     def decode(http: HttpRequest) -> Embed:
         body = camel(decode_request_json(http))
-        options = body.pop("embedContentConfig", None)
-        options = camel(options) if is_object(options) else {}
+        options = camel(object_of(body.pop("embedContentConfig", None)))
         return _decode_embed(_cloud_model(route, http), [("", {**body, **options})])
 
     def encode(_: Embed, embeddings: Embeddings) -> JsonObject:
@@ -153,10 +152,6 @@ def _cloud_embed_endpoint(path: str) -> ServerEndpoint:
         return {"embedding": {"values": list(embeddings.vectors[0])}, **({"usageMetadata": usage} if usage else {})}
 
     return embeddings_endpoint(route, decode, encode)
-
-
-def _options_of(parameters: object) -> JsonObject:
-    return camel(parameters) if is_object(parameters) else {}
 
 
 def _instance_text(text: object, index: int) -> str:
@@ -172,11 +167,11 @@ def _predict_endpoint(path: str) -> ServerEndpoint:
     def decode(http: HttpRequest) -> Embed:
         body = decode_request_json(http)
         instances, parameters = (body.get("instances"), body.get("parameters")) if is_object(body) else (None, None)
-        items = [item if is_object(item) else {} for item in instances] if is_list(instances) else []
+        items = [object_of(item) for item in instances] if is_list(instances) else []
         if not items:
             raise invalid_field("instances", f"must be a list of objects, got {shown(instances)}; send one per text")
         texts = [_instance_text(item.get("content"), index) for index, item in enumerate(items)]
-        own = [_decode_options({**camel(item), **_options_of(parameters)}) for item in items]
+        own = [_decode_options({**camel(item), **camel(object_of(parameters))}) for item in items]
         if any(each != own[0] for each in own):
             raise invalid_field("instances", "must have the same options, got several; send one body for each of them")
         return Embed(_cloud_model(route, http), tuple(texts), own[0])

@@ -19,7 +19,7 @@ from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
-from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json
+from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json, object_of, text_of
 from dragoman.wires.common.stream_decoder import truncated
 from dragoman.wires.google_interactions.hosted_tools import decode_hosted_step
 from dragoman.wires.google_interactions.parts import decode_content, decode_step, decode_thought, is_content_type
@@ -95,12 +95,12 @@ class InteractionsDecoder:
     # The interaction ---------------------------------------------------------------------------------------------
 
     def _start(self, answer: JsonObject) -> None:
-        id, model = _text(answer.get("id")), _text(answer.get("model"))
+        id, model = text_of(answer.get("id")), text_of(answer.get("model"))
         self.out.start(id=id, model=model, created=read_time(answer.get("created")))
 
     def _created(self, event: JsonObject) -> None:
-        self._start(_object(event.get("interaction")))
-        self._usage(_object(event.get("metadata")))
+        self._start(object_of(event.get("interaction")))
+        self._usage(object_of(event.get("metadata")))
 
     def _status(self, event: JsonObject) -> None:
         self._usage(event)
@@ -130,7 +130,7 @@ class InteractionsDecoder:
         self._usage(answer)
         if isinstance(tier := answer.get("service_tier"), str):
             self.out.service_tier = tier
-        status = _text(answer.get("status"))
+        status = text_of(answer.get("status"))
         extra = {key: value for key, value in answer.items() if key not in ANSWER_FIELDS and value is not None}
         if self._more_usage:
             extra["usage"] = self._more_usage
@@ -200,21 +200,21 @@ class InteractionsDecoder:
     def _begin(self, index: object, data: JsonObject) -> None:
         self._close_empty_call()
         check_open(len(self._steps))
-        kind = "model_output" if is_content_type(data) else _text(data.get("type"))
+        kind = "model_output" if is_content_type(data) else text_of(data.get("type"))
         step = self._steps[index] = _Step(slot=self._count, kind=kind, data=data)
         self._count += 1
         self.out.count_characters(len(encode_json(data)))
         if kind == "model_output":
             content = [data] if is_content_type(data) else data.get("content")
             for item in content if is_list(content) else ():
-                self._content(step, _object(item))
+                self._content(step, object_of(item))
         elif kind == "thought":
             self._whole_thought(step.slot, decode_thought(data))
         elif kind == "function_call":
-            self.out.add_call_fragment(step.slot, id=_text(data.get("id")), name=_text(data.get("name")))
+            self.out.add_call_fragment(step.slot, id=text_of(data.get("id")), name=text_of(data.get("name")))
 
     def _step_delta(self, event: JsonObject) -> None:
-        self._usage(_object(event.get("metadata")))
+        self._usage(object_of(event.get("metadata")))
         index, delta = _key(event.get("index")), event.get("delta")
         if not is_object(delta):
             return
@@ -242,7 +242,7 @@ class InteractionsDecoder:
             self._end_medium(step)
         match kind:
             case "text":
-                self.out.delta((step.slot, step.contents), "text", _text(content.get("text")))
+                self.out.delta((step.slot, step.contents), "text", text_of(content.get("text")))
                 self._annotate(step, content.get("annotations"))
             case "text_annotation_delta" | "text_annotation":
                 self._annotate(step, content.get("annotations"))
@@ -299,8 +299,8 @@ class InteractionsDecoder:
             self.out.delta(key, "thinking", thought.text)
 
     def _thought(self, step: _Step, delta: JsonObject) -> None:
-        content, signature = _object(delta.get("content")), _text(delta.get("signature"))
-        self.out.delta(step.slot, "thinking", _text(content.get("text")), {NAME: {}})
+        content, signature = object_of(delta.get("content")), text_of(delta.get("signature"))
+        self.out.delta(step.slot, "thinking", text_of(content.get("text")), {NAME: {}})
         if content and content.get("type") != "text":
             self.out.count_characters(len(encode_json(content)))
             step.summary.append(content)
@@ -319,11 +319,11 @@ class InteractionsDecoder:
 
     def _call(self, step: _Step, delta: JsonObject) -> None:
         arguments = delta.get("arguments")
-        self.out.add_call_fragment(step.slot, id=_text(delta.get("id")), name=_text(delta.get("name")))
+        self.out.add_call_fragment(step.slot, id=text_of(delta.get("id")), name=text_of(delta.get("name")))
         if is_object(arguments):
             self.out.replace_call_text(step.slot, encode_json(arguments).decode())
         else:
-            self.out.add_call_fragment(step.slot, text=_text(arguments))
+            self.out.add_call_fragment(step.slot, text=text_of(arguments))
 
     def _end_call(self, step: _Step) -> None:
         arguments = step.data.get("arguments")
@@ -391,8 +391,8 @@ _OUTPUT = frozenset({"type", "content"})
 def _block_code(extra: JsonObject) -> str:
     """The code of a blocked answer; raises the error of any other failure."""
     errors = extra.get("errors")
-    error = _object(errors[0] if is_list(errors) and errors else extra.get("error"))
-    code = _text(error.get("code"))
+    error = object_of(errors[0] if is_list(errors) and errors else extra.get("error"))
+    code = text_of(error.get("code"))
     if code.lower() in BLOCKED:
         return code
     raise error_from_json({"error": error or {"message": "the interaction failed", "code": "api_error"}})
@@ -421,13 +421,5 @@ def _mark(data: JsonObject) -> tuple[Any, Any]:
     return data.get("type"), data.get("id", data.get("call_id"))
 
 
-def _object(value: object) -> JsonObject:
-    return value if is_object(value) else {}
-
-
 def _key(index: object) -> object:
     return index if isinstance(index, int | str) else None
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

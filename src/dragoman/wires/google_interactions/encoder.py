@@ -4,16 +4,14 @@ Fields that the caller put into `extra` win over fields made from the request; i
 merged member by member. The whole conversation is sent, so nothing is stored at Google unless the caller sets `store`.
 """
 
-from collections.abc import Iterable
-
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, is_object
+from dragoman.types import JsonObject, Opaque, Request, Tool
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
@@ -32,7 +30,7 @@ from dragoman.wires.common.options import (
 )
 from dragoman.wires.google_interactions.hosted_tools import encode_hosted_tool
 from dragoman.wires.google_interactions.messages import encode_messages
-from dragoman.wires.google_interactions.parts import encode_result, encode_tool
+from dragoman.wires.google_interactions.parts import encode_tool
 from dragoman.wires.google_interactions.schema import (
     FIELDS_THAT_NEED_STORE,
     LEVELS,
@@ -53,7 +51,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
     own = extra.pop("generation_config", None)
-    extra_config: JsonObject = own if is_object(own) else {}
+    extra_config: JsonObject = object_of(own)
     system, steps = encode_messages(request, target, notes)
     check_prompt(request, steps, target)
     tools = supported_tools(request, notes, encode_hosted_tool, target)
@@ -74,7 +72,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     body: JsonObject = {
         "model": None if "agent" in extra else target.model,
         "system_instruction": "\n\n".join(system) or None,
-        "tools": encode_tools(tools, notes) or None,
+        "tools": [encode_tool(tool, notes) for tool in tools] or None,
         "generation_config": config or None,
         "response_format": format,
         "service_tier": tier,
@@ -83,16 +81,6 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         "input": steps or None,
     }
     return post_request(target, "/interactions", {**without_none(body), **extra}, notes, **{"api-revision": REVISION})
-
-
-def encode_tools(tools: Iterable[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
-    """Tool definitions."""
-    return [encode_tool(tool, notes) for tool in tools]
-
-
-def encode_tool_result(result: ToolResult) -> JsonObject:
-    """The step with the result of one call."""
-    return encode_result(result)
 
 
 def _encode_options(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:

@@ -28,7 +28,7 @@ from dragoman.wires.common.hosted_tools import (
     queries_of,
     texts_of,
 )
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, objects, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google_interactions.schema import NAME
 
@@ -86,7 +86,7 @@ def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
             bearer = first_text(headers, "Authorization", "authorization") if is_object(headers) else None
             token = (bearer or "").removeprefix("Bearer ") or None
             groups = data.get("allowed_tools")
-            allowed = [group.get("tools") for group in groups if is_object(group)] if is_list(groups) else []
+            allowed = [group.get("tools") for group in objects(groups)]
             names = tuple(tool for group in allowed for tool in texts_of(group))
             return McpServer(name=name, url=url, token=token, allowed_tools=names, extra=extra)
         case _:

@@ -8,7 +8,6 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
 from dragoman.types import Effort, JsonObject, Part, Request, Response, is_list, is_object
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import (
@@ -19,7 +18,7 @@ from dragoman.wires.common.request_body import (
     read_body,
     read_fields,
 )
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.google_interactions.messages import decode_input
 from dragoman.wires.google_interactions.parts import decode_tool
 from dragoman.wires.google_interactions.previous_interaction import echoed_fields
@@ -103,9 +102,7 @@ class InteractionsServer:
         return can_encode(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        return HttpResponse(
-            status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error))
-        )
+        return error_response(error, encode_error(error))
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return InteractionsStreamEncoder(request)

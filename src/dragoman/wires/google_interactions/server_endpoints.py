@@ -65,18 +65,22 @@ def _encode_stored(request: FetchResponse, stored: StoredResponse) -> HttpRespon
     return json_response({**answer, "input": input_steps(stored)})
 
 
-def _id(http: HttpRequest, route: Route) -> str:
-    return path_parameters(route, http)[-1]
-
-
 def _endpoints(prefix: str) -> tuple[ServerEndpoint, ...]:
     fetch, drop = (Route(method=method, path=f"{prefix}/interactions/{{id}}") for method in ("GET", "DELETE"))
     cancel = Route(method="POST", path=f"{prefix}/interactions/{{id}}/cancel")
     return (
-        ServerEndpoint(fetch, lambda http: FetchResponse(_id(http, fetch), _decode_fetch(http)), _encode_stored),
-        ServerEndpoint(drop, lambda http: DropResponse(_id(http, drop)), lambda _request, _result: json_response({})),
         ServerEndpoint(
-            cancel, lambda http: CancelResponse(_id(http, cancel)), lambda _request, result: json_response(result)
+            fetch, lambda http: FetchResponse(path_parameters(fetch, http)[-1], _decode_fetch(http)), _encode_stored
+        ),
+        ServerEndpoint(
+            drop,
+            lambda http: DropResponse(path_parameters(drop, http)[-1]),
+            lambda _request, _result: json_response({}),
+        ),
+        ServerEndpoint(
+            cancel,
+            lambda http: CancelResponse(path_parameters(cancel, http)[-1]),
+            lambda _request, result: json_response(result),
         ),
     )
 

@@ -29,7 +29,7 @@ from dragoman.wires.common.citations import write_annotation
 from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import encode_late_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
@@ -87,7 +87,7 @@ def _encode_end(finish: Finish, usage: Usage, tier: str | None) -> JsonObject:
     """The members of an interaction that say how it ended."""
     extra = dict(wire_extra(finish.extra, NAME))
     more = extra.pop("usage", None)
-    tokens = {} if usage.source == "unknown" else write_usage(usage, more if is_object(more) else {})
+    tokens = {} if usage.source == "unknown" else write_usage(usage, object_of(more))
     if finish.reason == "blocked" and not extra.get("errors"):
         extra["errors"] = [{"code": finish.raw if finish.raw in BLOCKED else BLOCK_CODE, "message": NO_MESSAGE}]
     fields = {"service_tier": tier_word(tier, "standard"), "usage": tokens or None}

@@ -13,6 +13,7 @@ from dragoman.wires.common.options import (
     OptionField,
     encode_options,
     encode_rare_options,
+    encode_stop,
     max_tokens,
     requested_reasoning,
     supported_tools,
@@ -83,13 +84,11 @@ def _encode_schema(request: Request, notes: NoticeCollector) -> JsonObject:
 
 
 def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[OptionField, ...]:
-    if len(request.stop) > MAX_STOPS:
-        notes.add("dropped", "stop", f"at most {MAX_STOPS} stop sequences are supported; the others are left out")
     return (
         ("temperature", request.temperature, "temperature"),
         ("top_p", request.top_p, "top_p"),
         ("max_tokens", max_tokens(request, target, notes), "max_tokens"),
-        ("stop", list(request.stop[:MAX_STOPS]) or None, "stop"),
+        ("stop", encode_stop(request, notes, MAX_STOPS), "stop"),
         ("reasoning", requested_reasoning(request, target, notes), "reasoning"),
         ("top_k", request.top_k, None),
         ("seed", request.seed, None),

@@ -8,12 +8,11 @@ from dragoman.schema.validate import schema_error
 from dragoman.types import HostedTool, JsonObject, Part, Request, Response, Tool, ToolResult, is_object
 from dragoman.types.hosted_tools import HOSTED_KINDS
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.native.messages import NativeHistory
 from dragoman.wires.native.parts import decode_hosted_tool
 from dragoman.wires.native.problems import ProblemCollector
@@ -70,8 +69,7 @@ class NativeServer:
         return not isinstance(part, ToolResult)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        body = encode_json({"error": encode_error(error)})
-        return HttpResponse(status=http_status_of(error), headers=error_headers(error), body=body)
+        return error_response(error, {"error": encode_error(error)}, http_status_of(error))
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return NativeStreamEncoder()

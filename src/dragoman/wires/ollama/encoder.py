@@ -2,10 +2,11 @@
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
+from dragoman.types import JsonObject, Request
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
+from dragoman.wires.common.json import object_of
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     encode_options,
@@ -41,7 +42,7 @@ def encode_chat(request: Request, target: Target) -> HttpRequest:
     rare = encode_rare_options(request, target, RARE_FIELDS, extra, notes)
     options = {
         **_context_option(messages, tools, limit, target),
-        **(caller_options if is_object(caller_options) else {}),
+        **object_of(caller_options),
         **_encode_options(request, target, limit, extra, notes),
         **{name: rare.pop(name) for name in PENALTIES if name in rare},
     }
@@ -59,11 +60,6 @@ def encode_chat(request: Request, target: Target) -> HttpRequest:
     return post_request(target, "/api/chat", body, notes)
 
 
-def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
-    """The definitions of some tools."""
-    return [encode_tool(tool, notes) for tool in tools]
-
-
 def _context_option(
     messages: list[JsonObject], tools: list[JsonObject], limit: int | None, target: Target
 ) -> JsonObject:
@@ -79,7 +75,7 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> l
     own = supported_tools(request, notes, None, target)
     if tool_choice(request, target, own, notes) not in (None, "auto"):
         notes.add("changed", "tool_choice", "a call cannot be forced; sent as auto")
-    return encode_tools(own, notes)
+    return [encode_tool(tool, notes) for tool in own]
 
 
 def _encode_schema(schema: JsonObject | None, tools: list[JsonObject], notes: NoticeCollector) -> JsonObject:

@@ -14,7 +14,7 @@ from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.types.fast_constructors import new_call
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, error_text
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.ollama.schema import FORMAT_DIALECT, NAME, NO_ARGUMENTS, TOOL_DIALECT, OllamaFunction
@@ -80,7 +80,7 @@ def encode_call(call: ToolCall, index: int) -> JsonObject:
 def split_call(data: JsonObject) -> tuple[ToolCall, Any]:
     """A call without its arguments, and the arguments as they came."""
     function = data.get("function")
-    inner: JsonObject = function if is_object(function) else {}
+    inner: JsonObject = object_of(function)
     extra = {key: value for key, value in data.items() if key not in ("id", "type", "function")}
     if rest := {key: value for key, value in inner.items() if key not in ("index", "name", "arguments")}:
         extra["function"] = rest

@@ -7,7 +7,6 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
 from dragoman.types import Effort, JsonObject, Part, Request, Response
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.item_cache import plain_items
@@ -20,7 +19,7 @@ from dragoman.wires.common.request_body import (
     read_body,
     read_fields,
 )
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.ollama.context import context_size
 from dragoman.wires.ollama.messages import decode_message, link_messages, split_schema
 from dragoman.wires.ollama.parts import decode_tool, has_field
@@ -80,9 +79,7 @@ class OllamaServer:
         return has_field(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        return HttpResponse(
-            status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error))
-        )
+        return error_response(error, encode_error(error))
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return OllamaStreamEncoder(self._content_fields)

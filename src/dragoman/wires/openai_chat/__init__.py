@@ -1,12 +1,9 @@
 """OpenAI Chat Completions, and the many servers that speak it."""
 
-from functools import partial
-
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client_half import WireClient
-from dragoman.wires.common.framing import SseOrBinary
-from dragoman.wires.common.invoke import ChunkDecoder, InvokeServer, count_endpoint
+from dragoman.wires.common.invoke import InvokeServer, count_endpoint, sse_or_chunks
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
@@ -31,7 +28,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=ChatDecoder,
-        framing=partial(SseOrBinary, ChunkDecoder),
+        framing=sse_or_chunks,
         decode_error=decode_hosted_error,
         encode_plain=encode_plain_request,
         decode_plain=decode_plain,

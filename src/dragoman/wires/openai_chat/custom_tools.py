@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from dragoman.types import AnyTool, JsonObject, Part, Request, Tool, ToolCall, is_object
 from dragoman.wires.common.extra import CHANGED, wire_extra
+from dragoman.wires.common.json import object_of
 from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description, input_text
 from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.openai_chat.schema import COVERED, CUSTOM, NAME
@@ -26,7 +27,7 @@ def decode_custom_tool(data: JsonObject, where: str) -> Tool | None:
     covered: JsonObject = {"tool": data}
     grammar = None
     if is_object(format) and format.get("type") == "grammar":
-        grammar, covered[CHANGED] = wire_extra(format, "grammar"), GRAMMAR_CHANGED
+        grammar, covered[CHANGED] = object_of(format.get("grammar")), GRAMMAR_CHANGED
     description = input_description(custom.get("description"), grammar)
     return Tool(name=name, description=description, parameters=INPUT, extra={COVERED: covered})
 

@@ -9,11 +9,11 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
+from dragoman.types import JsonObject, Opaque, Request, Tool
 from dragoman.wires.common.extra import body_extra, wire_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     STANDARD_TIERS,
@@ -182,5 +182,5 @@ def encode_stream(request: Request, target: Target, stream_options: object) -> J
         return {}
     if not target.quirks.stream_usage:
         return {"stream": True}
-    options = stream_options if is_object(stream_options) else {}
+    options = object_of(stream_options)
     return {"stream": True, "stream_options": {**options, "include_usage": True}}

@@ -17,7 +17,6 @@ from dragoman.types import (
     HostedTool,
     ImageGeneration,
     JsonObject,
-    Location,
     McpServer,
     Part,
     WebFetch,
@@ -26,10 +25,18 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.hosted_tools import kind_of_tool
-from dragoman.wires.common.citations import first_text, location_fields, text_or_none
+from dragoman.wires.common.citations import first_text, text_or_none
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.hosted_tools import HostedEncoder, arguments_of, note_options, texts_of
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.hosted_tools import (
+    HostedEncoder,
+    arguments_of,
+    count_of,
+    location_fields,
+    note_options,
+    read_location,
+    texts_of,
+)
+from dragoman.wires.common.json import encode_json, object_of, objects, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.openai_chat.schema import COVERED
 
@@ -93,7 +100,7 @@ def _options(tool: HostedTool) -> JsonObject:
                 "search_context_size": tool.context_size,
                 "allowed_domains": [*tool.allowed_domains] or None,
                 "excluded_domains": [*tool.blocked_domains] or None,
-                "user_location": None if place is None else {"type": "approximate", **_fields(place)},
+                "user_location": None if place is None else {"type": "approximate", **location_fields(place)},
             }
         case WebFetch():
             fields = {
@@ -114,17 +121,13 @@ def _options(tool: HostedTool) -> JsonObject:
     return without_none(fields)
 
 
-def _fields(place: Location) -> JsonObject:
-    return location_fields(place.city, place.region, place.country, place.timezone)
-
-
 def search_options(tools: Iterable[object], target: Target) -> JsonObject:
     """The field that turns on the search of a model, if the request has a web search and the model takes the field."""
     search = next((tool for tool in tools if isinstance(tool, WebSearch)), None)
     if search is None or _types(target).get("web_search") != OPTIONS_FIELD:
         return {}
     place = search.location
-    location = None if place is None else {"type": "approximate", "approximate": _fields(place)}
+    location = None if place is None else {"type": "approximate", "approximate": location_fields(place)}
     return {OPTIONS_FIELD: without_none({"search_context_size": search.context_size, "user_location": location})}
 
 
@@ -132,13 +135,11 @@ def decode_search_options(options: object) -> tuple[WebSearch, ...]:
     """The web search that a client turns on by a field."""
     if not is_object(options):
         return ()
-    size, place = options.get("search_context_size"), wire_extra(wire_extra(options, "user_location"), "approximate")
-    names = ("city", "region", "country", "timezone")
-    known = {name: text for name in names if (text := text_or_none(place.get(name))) is not None}
+    size, place = options.get("search_context_size"), object_of(options.get("user_location"))
     return (
         WebSearch(
             context_size=size if size in ("low", "medium", "high") else None,
-            location=Location(**known) if known else None,
+            location=read_location(place.get("approximate")),
             extra={COVERED: {_DEFINITION: {}}},
         ),
     )
@@ -147,21 +148,21 @@ def decode_search_options(options: object) -> tuple[WebSearch, ...]:
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The tool of a definition that a server runs; None for other tools."""
     kind = str(data.get("type")).rpartition(":")[2]
-    options = {**data, **wire_extra(data, "parameters")}
+    options = {**data, **object_of(data.get("parameters"))}
     extra = {COVERED: {_DEFINITION: data}}
     match kind:
         case "web_search" | "browser_search" | "web_search_preview":
             size = options.get("search_context_size")
             allowed = texts_of(options.get("allowed_domains"))
             return WebSearch(
-                max_uses=_count(options.get("max_uses")),
+                max_uses=count_of(options.get("max_uses")),
                 allowed_domains=allowed,
                 blocked_domains=() if allowed else texts_of(options.get("excluded_domains")),
                 context_size=size if size in ("low", "medium", "high") else None,
                 extra=extra,
             )
         case "web_fetch" | "visit_website":
-            return WebFetch(max_uses=_count(options.get("max_uses")), extra=extra)
+            return WebFetch(max_uses=count_of(options.get("max_uses")), extra=extra)
         case "code_interpreter" | "code_execution":
             return CodeExecution(extra=extra)
         case "image_generation":
@@ -174,10 +175,6 @@ def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
             return McpServer(name=name, url=options["server_url"], token=token, allowed_tools=allowed, extra=extra)
         case _:
             return None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and value >= 1 else None
 
 
 # Calls and results ----------------------------------------------------------------------------------------------------
@@ -223,8 +220,7 @@ def read_executed(index: int, entry: JsonObject) -> Iterator[Part]:
             source=first_text(item, "file_id"),
             cited_text=first_text(item, "content", "snippet"),
         )
-        for item in (found if is_list(found) else ())
-        if is_object(item)
+        for item in objects(found)
     )
     output = entry.get("output")
     if isinstance(output, str) or sources:

@@ -37,7 +37,7 @@ from dragoman.wires.common.citations import (
 )
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, objects, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.raw_input import input_text
 from dragoman.wires.common.request_body import invalid_field, read_fields
@@ -324,7 +324,7 @@ def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:
 
 def read_citations(fields: JsonObject) -> tuple[Citation, ...]:
     """The citations of a text, from the fields next to it: annotations, or else search results, or else URLs."""
-    annotations = read_annotations(fields.get("annotations")) or _read_context(wire_extra(fields, "context"))
+    annotations = read_annotations(fields.get("annotations")) or _read_context(object_of(fields.get("context")))
     return tuple(annotations or read_search_results(fields.get("search_results"), fields.get("citations")))
 
 
@@ -338,8 +338,7 @@ def _read_context(context: JsonObject) -> list[Citation]:
             source=first_text(item, "filepath"),
             cited_text=first_text(item, "content"),
         )
-        for item in (found if is_list(found) else ())
-        if is_object(item)
+        for item in objects(found)
     ]
 
 

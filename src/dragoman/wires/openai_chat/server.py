@@ -40,7 +40,7 @@ from dragoman.types.base import unchecked
 from dragoman.types.fast_constructors import new_message, new_result, new_text
 from dragoman.types.requests import MAX_CHOICES, MOST
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import encode_openai_error, error_headers
+from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, whole_number, without_none
@@ -55,7 +55,7 @@ from dragoman.wires.common.request_body import (
     read_body,
     read_fields,
 )
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.openai_chat.custom_tools import custom_names, restore
 from dragoman.wires.openai_chat.hosted_tools import (
     EXECUTED,
@@ -185,8 +185,7 @@ class OpenAIChatServer:
         return is_supported(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        body = encode_json({"error": encode_openai_error(error)})
-        return HttpResponse(status=error.http_status, headers=error_headers(error), body=body)
+        return error_response(error, {"error": encode_openai_error(error)})
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return ChatStreamEncoder(request)

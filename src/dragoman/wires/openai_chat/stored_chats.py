@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
-from dragoman.types import JsonObject, Request, is_list, is_object
+from dragoman.types import JsonObject, Request, is_object
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.file_endpoints import query_members, read_limit
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import objects, without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
 from dragoman.wires.common.server_endpoints import (
     ChatPage,
@@ -53,7 +53,7 @@ class StoredChatCompletions:
         completion: JsonObject = msgspec.json.decode(answer)
         echo = without_none({name: request_fields.get(name) for name in _ECHO})
         listed = request_fields.get("messages")
-        messages = [message for message in listed if is_object(message)] if is_list(listed) else []
+        messages = objects(listed)
         return StoredChat(
             id=id,
             model=model,

@@ -35,7 +35,7 @@ from dragoman.types import (
 from dragoman.types.arguments import arguments_text, parse_history_arguments
 from dragoman.types.data_urls import is_data_url
 from dragoman.wires.common.extra import CHANGED, make_extra, wire_extra
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import encode_json, object_of
 from dragoman.wires.common.raw_input import GRAMMAR_CHANGED, INPUT, input_description, input_text
 from dragoman.wires.common.request_body import invalid_field, missing_field
 from dragoman.wires.openai_responses.found_tools import (
@@ -442,7 +442,7 @@ class OfferedTools:
                 self._forms[tool.name] = _form(own)
         for own in found_definitions(messages) if self.has_caller else ():
             if own["tool"].get("type") == "custom" or "namespace" in own:
-                names = [wire_extra(own, member).get("name") for member in ("namespace", "tool")]
+                names = [object_of(own.get(member)).get("name") for member in ("namespace", "tool")]
                 self._forms.setdefault(function_name(names[0], str(names[1])), _form(own))
 
     def restore(self, call: ToolCall) -> ToolCall:
@@ -461,7 +461,7 @@ NO_TOOLS = OfferedTools(())
 
 
 def _form(own: JsonObject) -> dict[str, Any]:
-    definition, namespace = wire_extra(own, "tool"), wire_extra(own, "namespace")
+    definition, namespace = object_of(own.get("tool")), object_of(own.get("namespace"))
     kind = str(definition.get("type"))
     names = {"name": str(definition.get("name")), "namespace": str(namespace["name"])} if namespace else {}
     if kind in _KINDS:

@@ -22,7 +22,7 @@ from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
-from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
+from dragoman.wires.common.json import decode_frame, decode_json, encode_json, objects, to_timestamp, without_none
 from dragoman.wires.common.prompt_size import note_cut_prompt
 from dragoman.wires.common.stream_decoder import truncated
 from dragoman.wires.openai_responses.client_tools import decode_client_call, is_client_call
@@ -294,7 +294,7 @@ class ResponsesDecoder:
     def _end_message(self, slot: _Slot, item: JsonObject) -> None:
         content = item.get("content")
         content = [{"type": "output_text", "text": content}] if isinstance(content, str) and content else content
-        parts = [part for part in content if is_object(part)] if is_list(content) else []
+        parts = objects(content)
         rest = message_extra(item)
         texts = [
             decode_output_text(part, rest) for part in parts or [slot.texts[index] for index in sorted(slot.texts)]
@@ -479,7 +479,7 @@ class ResponsesDecoder:
 
     def _read_filters(self, filters: object) -> tuple[bool, dict[str, Any]]:
         """Whether a content filter blocked the answer, and the results for the `extra` of the finish."""
-        known = [item for item in filters if is_object(item)] if is_list(filters) else []
+        known = objects(filters)
         if not known:
             return False, {}
         answer = [item for item in known if item.get("source_type") != "prompt"]

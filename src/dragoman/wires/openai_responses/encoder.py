@@ -11,11 +11,11 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, is_list, is_object
+from dragoman.types import JsonObject, Opaque, Request, Tool, is_list
 from dragoman.wires.common.extra import body_extra, wire_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
-from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
     STANDARD_TIERS,
@@ -58,7 +58,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if not request.stream:
         extra.pop("stream_options", None)
     options = _encode_options(request, target, extra, notes)
-    text = without_none({"verbosity": options.pop("verbosity", None)}) | _object(extra.get("text"))
+    text = without_none({"verbosity": options.pop("verbosity", None)}) | object_of(extra.get("text"))
     has_logprobs = bool(options.pop("logprobs", False))
     prompt = encode_input(request, target, notes)
     check_prompt(request, [*prompt, *(field for field in FIELDS_THAT_NEED_STORE if extra.get(field))], target)
@@ -68,7 +68,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **_encode_tools(request, target, notes),
         **options,
         **_encode_text(request, target, text, notes),
-        **_encode_reasoning(request, target, _object(extra.get("reasoning")), notes),
+        **_encode_reasoning(request, target, object_of(extra.get("reasoning")), notes),
         **({} if any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) else {"store": False}),
         **_encode_include(extra.get("include"), target, has_logprobs=has_logprobs),
         **({"stream": True} if request.stream else {}),
@@ -80,10 +80,6 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
 def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
     """Tool definitions as they stand in a request."""
     return encode_definitions(tools, encode_tool)
-
-
-def _object(value: object) -> JsonObject:
-    return value if is_object(value) else {}
 
 
 def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:

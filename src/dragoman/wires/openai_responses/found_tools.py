@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.types import AnyTool, JsonObject, Message, Part, Text, Tool, ToolCall, ToolResult, is_object
 from dragoman.types.arguments import arguments_text, parse_history_arguments
 from dragoman.wires.common.extra import CHANGED, wire_extra
-from dragoman.wires.common.json import encode_json, objects
+from dragoman.wires.common.json import encode_json, object_of, objects
 from dragoman.wires.openai_responses.schema import COVERED
 
 CALLER = "call_found_tool"
@@ -82,8 +82,8 @@ def _own(tool: AnyTool) -> JsonObject:
 
 def identity(own: JsonObject) -> tuple[object, object]:
     """What tells a tool from another one whose function has the same name."""
-    namespace = wire_extra(own, "namespace").get("name")
-    return (namespace, wire_extra(own, "tool").get("name")) if own else (None, None)
+    namespace = object_of(own.get("namespace")).get("name")
+    return (namespace, object_of(own.get("tool")).get("name")) if own else (None, None)
 
 
 def _is_search(tool: AnyTool) -> bool:

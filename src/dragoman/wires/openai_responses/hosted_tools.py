@@ -17,27 +17,26 @@ from dragoman.types import (
     HostedTool,
     ImageGeneration,
     JsonObject,
-    Location,
     McpServer,
     Part,
     WebSearch,
-    is_list,
     is_object,
 )
-from dragoman.wires.common.citations import first_text, location_fields, text_or_none
-from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.citations import first_text, text_or_none
 from dragoman.wires.common.hosted_tools import (
     arguments_of,
     block_extra,
     count_of,
     covered_tool,
+    location_fields,
     note_options,
     own_block,
     own_id,
     queries_of,
+    read_location,
     texts_of,
 )
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, object_of, objects, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.openai_responses.schema import NAME
 
@@ -55,7 +54,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
             note_options(tool, ("allowed_domains", "context_size", "location"), notes)
             filters = {"allowed_domains": [*tool.allowed_domains]} if tool.allowed_domains else None
             place = tool.location
-            location = None if place is None else {"type": "approximate", **_fields(place)}
+            location = None if place is None else {"type": "approximate", **location_fields(place)}
             fields: JsonObject = {
                 "filters": filters,
                 "search_context_size": tool.context_size,
@@ -78,21 +77,16 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
             return None
 
 
-def _fields(place: Location) -> JsonObject:
-    return location_fields(place.city, place.region, place.country, place.timezone)
-
-
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The mirror of `encode_hosted_tool`; None for other tools."""
     extra = covered_tool(NAME, data)
     match data:
         case {"type": str(kind)} if kind in _SEARCH_TOOLS:
             size = data.get("search_context_size")
-            place = data.get("user_location")
             return WebSearch(
-                allowed_domains=texts_of(wire_extra(data, "filters").get("allowed_domains")),
+                allowed_domains=texts_of(object_of(data.get("filters")).get("allowed_domains")),
                 context_size=next((word for word in _SIZES if word == size), None),
-                location=read_location(place) if is_object(place) else None,
+                location=read_location(data.get("user_location")),
                 extra=extra,
             )
         case {"type": "code_interpreter"}:
@@ -109,12 +103,6 @@ def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
             return McpServer(name=name, url=url, token=token, allowed_tools=texts_of(names), extra=extra)
         case _:
             return None
-
-
-def read_location(data: JsonObject) -> Location:
-    """The location in a definition."""
-    names = ("city", "region", "country", "timezone")
-    return Location(**{name: text for name in names if (text := text_or_none(data.get(name))) is not None})
 
 
 # Calls and results ----------------------------------------------------------------------------------------------------
@@ -145,7 +133,7 @@ def decode_hosted_item(item: JsonObject) -> list[Part] | None:
 
 
 def _web_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
-    action = wire_extra(item, "action")
+    action = object_of(item.get("action"))
     failed = item.get("status") == "failed"
     sources = [source for source in action.get("sources") or () if is_object(source)]
     found = [Citation(url=first_text(source, "url"), title=first_text(source, "title", "name")) for source in sources]
@@ -156,26 +144,19 @@ def _web_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation],
 
 
 def _code(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
-    outputs = item.get("outputs")
-    logs = (
-        [str(output.get("logs") or output.get("url") or "") for output in outputs if is_object(output)]
-        if is_list(outputs)
-        else []
-    )
+    logs = [str(output.get("logs") or output.get("url") or "") for output in objects(item.get("outputs"))]
     code = {"code": item["code"]} if isinstance(item.get("code"), str) and item["code"] else {}
     return "code_execution", code, "\n".join(filter(None, logs)), [], item.get("status") == "failed"
 
 
 def _file_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
-    results = item.get("results")
     found = [
         Citation(
             source=first_text(result, "file_id"),
             title=first_text(result, "filename"),
             cited_text=first_text(result, "text"),
         )
-        for result in (results if is_list(results) else ())
-        if is_object(result)
+        for result in objects(item.get("results"))
     ]
     queries = [*texts_of(item.get("queries"))]
     return "file_search", {"queries": queries} if queries else {}, "", found, item.get("status") == "failed"

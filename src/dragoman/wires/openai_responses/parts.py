@@ -29,7 +29,7 @@ from dragoman.types.fast_constructors import new_call, new_text
 from dragoman.wires.common.citations import read_annotations, write_annotation
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import encode_json, objects, text_of, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
 from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_responses.client_tools import (
@@ -123,8 +123,7 @@ _CONTENT = {"input_text": _text, "text": _text, "output_text": _text, "input_ima
 
 def type_of(data: JsonObject) -> str:
     """The type of an item or a content part; "" if it has none."""
-    kind = data.get("type")
-    return kind if isinstance(kind, str) else ""
+    return text_of(data.get("type"))
 
 
 def _rest(data: JsonObject, *known: str) -> JsonObject:
@@ -298,7 +297,7 @@ def _summary(text: str) -> list[JsonObject]:
 
 
 def _readable(pieces: object) -> str:
-    texts = [piece.get("text") for piece in pieces if is_object(piece)] if is_list(pieces) else []
+    texts = [piece.get("text") for piece in objects(pieces)]
     return "\n\n".join(text for text in texts if isinstance(text, str) and text)
 
 

@@ -25,7 +25,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import encode_openai_error, error_headers
+from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import request_extra, wire_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json, without_none
@@ -38,7 +38,7 @@ from dragoman.wires.common.request_body import (
     missing_field,
     read_body,
 )
-from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.openai_responses.client_tools import (
     NO_TOOLS,
     OfferedTools,
@@ -153,8 +153,7 @@ class OpenAIResponsesServer:
                 return isinstance(part, Text | Thinking | ToolCall | Image | HostedResult)
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        body = encode_json({"error": encode_openai_error(error)})
-        return HttpResponse(status=error.http_status, headers=error_headers(error), body=body)
+        return error_response(error, {"error": encode_openai_error(error)})
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return ResponsesStreamEncoder(wire_extra(request.extra, ECHO), OfferedTools(request.tools, request.messages))
