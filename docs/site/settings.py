@@ -38,7 +38,7 @@ class Table(NamedTuple):
     without: tuple[str, ...] = ()
     first: tuple[Row, ...] = ()
     """Settings that are not fields of the struct."""
-    defaults: dict[str, str] = {}  # noqa: RUF012 - of a named tuple
+    defaults: dict[str, str] = {}
     """Defaults that are not those of the struct."""
 
 

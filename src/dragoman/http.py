@@ -13,7 +13,7 @@ from dragoman.errors import SetupError
 from dragoman.types import Notice
 from dragoman.types.checks import check_type
 from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 MIN_SECRET = 6
 """Characters. A shorter key is a placeholder for a local server, such as "x", and may occur inside other texts."""
@@ -23,7 +23,7 @@ _KEY_PREFIX = r"(?i)^(?:(?:Bearer|Basic|Token|ApiKey|Api-Key|Key|Negotiate) +|AW
 _COOKIE = r"[^=;,\s]+=([^;,\s]+)"
 
 
-class HttpRequest(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class HttpRequest(CheckedStruct, frozen=True, kw_only=True):
     """A request to a provider, or one that a server received. Its repr does not show the key.
 
     >>> HttpRequest(method="POST", path="/v1/messages", headers={"x-api-key": "k"}, body=b"{}")
@@ -109,7 +109,7 @@ def _basic_secret(authorization: str) -> list[str]:
     return [password or user]
 
 
-class Head(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Head(CheckedStruct, frozen=True, kw_only=True):
     """Status and headers of a response.
 
     >>> Head(status=200, headers={"Retry-After": "3"}).header("retry-after")

@@ -48,7 +48,7 @@ class Status(NamedTuple):
 
     status: int
     body: bytes = b"{}"
-    headers: dict[str, str] = {}  # noqa: RUF012 - never written to
+    headers: dict[str, str] = {}
 
 
 Piece: TypeAlias = bytes | Exception | Wait

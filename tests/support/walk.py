@@ -17,7 +17,17 @@ import dragoman
 PACKAGE = dragoman.__path__[0] + "/"
 HELPERS = ("wires/common", "media", "schema", "targets", "types")
 GUARDS = frozenset(
-    {"is_object", "is_list", "__post_init__", "all_are", "check_texts", "check_fields", "check_reasoning"}
+    {
+        "is_object",
+        "is_list",
+        "object_of",
+        "text_of",
+        "__post_init__",
+        "all_are",
+        "check_texts",
+        "check_fields",
+        "check_reasoning",
+    }
 )
 MAKERS = frozenset(
     {

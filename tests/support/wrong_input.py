@@ -46,7 +46,7 @@ from dragoman.engine.call_options import CallOptions
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.pools import DeploymentPool
 from dragoman.testing import FaultyServer, OllamaSimulator, Simulator, Tape
-from dragoman.types.base import Value
+from dragoman.types.structs import Value
 
 MODULES = ("dragoman", "dragoman.codec", "dragoman.errors", "dragoman.events", "dragoman.http", "dragoman.media",
            "dragoman.testing", "dragoman.wires")  # fmt: skip

@@ -6,17 +6,14 @@ Prices come from the list of this package, then from genai-prices if it is insta
 from collections.abc import Callable
 from importlib import import_module
 
-import msgspec
-
 from dragoman.errors import BudgetExceeded, DragomanError, TimedOut, Unsupported
 from dragoman.targets.prices import cost_of
 from dragoman.types import Response, Usage, add_usage
 from dragoman.types.base import Amount, WholeNumber
-from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 
-class Budget(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Budget(CheckedStruct, frozen=True, kw_only=True):
     """The limits of a run. They are checked before each step, so the last step may exceed them a little."""
 
     tokens: WholeNumber | None = None
@@ -27,9 +24,6 @@ class Budget(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """Seconds since the run began, with the time of its tools."""
     price: Callable[[Response], float] | None = None
     """Returns the cost of a response in dollars. Without it, the price lists are used."""
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
 
 class BudgetTracker:

@@ -12,13 +12,13 @@ from dragoman.media import MediaCache
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
 from dragoman.types.checks import shown
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 MAX_TIMEOUT = 1e9
 """Seconds. Longer limits mean no limit: timers cannot count that far."""
 
 
-class Timeouts(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Timeouts(CheckedStruct, frozen=True, kw_only=True):
     """How long a call may take, in seconds: the whole call, and each stage. None and infinity mean no limit.
 
     >>> Timeouts(total=30).idle is None

@@ -4,19 +4,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import msgspec
-
 from dragoman.engine.effects import Job, Plan, perform
 from dragoman.errors import DragomanError, ProviderError, SetupError, redact
 from dragoman.http import MAX_WAIT
-from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import SetupStruct
 
 if TYPE_CHECKING:
     from dragoman.engine.failover import ChainOptions
 
 
-class ErrorPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class ErrorPolicy(SetupStruct, frozen=True, kw_only=True):
     """What happens after an error."""
 
     retry: bool
@@ -25,9 +22,6 @@ class ErrorPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_onl
     """Whether to try the next target."""
     count_failure: bool
     """Whether it counts against the target's health."""
-
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
 
 class Decision(NamedTuple):

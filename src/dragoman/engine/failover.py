@@ -36,7 +36,7 @@ from dragoman.types import UNKNOWN_USAGE, Attempt, Opaque, Request, Response
 from dragoman.types.base import Amount, WholeNumber, unchecked
 from dragoman.types.fast_constructors import served_attempt
 from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import SetupStruct
 
 WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
@@ -46,7 +46,7 @@ TRIAL_POLL_INTERVAL = 0.05
 """Seconds between two checks of a running trial."""
 
 
-class ChainOptions(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class ChainOptions(SetupStruct, frozen=True, kw_only=True):
     """How a chain behaves."""
 
     retries: WholeNumber = 2

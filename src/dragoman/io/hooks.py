@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
-import msgspec
-
 from dragoman.engine.effects import Effect, Emit, Plan
 from dragoman.errors import DragomanError, InvalidRequest, Reset
 from dragoman.events import PartDelta, PartEnded, StreamEvent
 from dragoman.io.driver import notify
 from dragoman.types import Request, Response
 from dragoman.types.checks import as_items, shown, wrong_value
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 R = TypeVar("R", bound=Response)
 
@@ -56,7 +54,7 @@ class Call:
         return f"Call({self.spec!r})"
 
 
-class Hooks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Hooks(CheckedStruct, frozen=True, kw_only=True):
     """Functions that are called in the course of each call. They must be quick, and are not awaited.
 
     If one of them raises, the call continues, and the logger `dragoman` has a warning.

@@ -2,17 +2,15 @@
 
 from typing import Any, Protocol
 
-import msgspec
-
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types.checks import is_text
 from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 
-class Token(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Token(CheckedStruct, frozen=True, kw_only=True):
     """A key and the time at which it expires. Its repr does not show the key.
 
     >>> Token(value="sk-1", expires_at=1_800_000_000)

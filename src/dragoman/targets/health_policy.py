@@ -3,14 +3,12 @@
 import math
 from typing import Any
 
-import msgspec
-
 from dragoman.errors import SetupError
 from dragoman.types.checks import shown
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 
-class HealthPolicy(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class HealthPolicy(CheckedStruct, frozen=True, kw_only=True):
     """When a target is put on cooldown, and for how long. Times are in seconds.
 
     >>> [HealthPolicy().cooldown(n) for n in (1, 2, 3, 9)]

@@ -14,7 +14,7 @@ from dragoman.errors import SetupError
 from dragoman.types import is_list, is_object
 from dragoman.types.checks import is_text, shown
 from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import SetupStruct
 
 Order: TypeAlias = Literal["in_order", "weighted", "least_busy", "fastest", "cheapest"]
 Affinity: TypeAlias = Literal["none", "conversation", "prefix"]
@@ -31,9 +31,7 @@ MAX_KEYS = 100
 """Keys of one pool."""
 
 
-class DeploymentLimits(
-    msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, forbid_unknown_fields=True
-):
+class DeploymentLimits(SetupStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What each model of a provider may get: from this process, or from all gateways that share a store.
 
     None means no limit.
@@ -46,11 +44,8 @@ class DeploymentLimits(
     concurrent: _Limit | None = None
     """Requests at the same time."""
 
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
-
-class DeploymentPool(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class DeploymentPool(SetupStruct, frozen=True, kw_only=True):
     """Deployments behind one name.
 
     >>> DeploymentPool(name="gpt", targets=("east/gpt-5", "west/gpt-5")).spec("")

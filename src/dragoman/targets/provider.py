@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
@@ -14,8 +13,7 @@ from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
 from dragoman.targets.pools import DeploymentLimits
 from dragoman.targets.target import BatchStorage, Capabilities, Hosting, Identity, Quirks, Target
 from dragoman.types.checks import is_encodable, is_mapping, is_text, shown
-from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import SetupStruct
 
 STORAGE_NAMES = {
     "uri": "AWS_BEDROCK_BATCH_S3_URI",
@@ -27,7 +25,7 @@ STORAGE_NAMES = {
 _VARIABLE = r"\{([A-Z_|]+)(?::([\w.-]+))?\}"
 
 
-class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Provider(SetupStruct, frozen=True, kw_only=True):
     """One provider: its wire, base URL, key, capabilities and quirks. Its repr does not show the key.
 
     >>> Provider(name="anthropic", wire="anthropic", base_url="https://api.anthropic.com/v1", api_key="k")
@@ -87,9 +85,6 @@ class Provider(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=T
     """Where the rows of batches are stored, at Bedrock; None is what the environment says."""
     deployment_limits: DeploymentLimits | None = None
     """What each of its models may get at most, so that the provider need not refuse requests."""
-
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
     @property
     def variables(self) -> tuple[str, ...]:

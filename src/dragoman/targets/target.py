@@ -9,12 +9,10 @@ from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 import msgspec
 
-from dragoman.errors import SetupError
 from dragoman.http import split_base_url
 from dragoman.targets.pools import DeploymentLimits, DeploymentPool
 from dragoman.types import Effort, HostedKind
-from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import SetupStruct
 
 Identity: TypeAlias = Literal["aws", "azure", "azure-foundry", "google"]
 """A cloud with credentials of its own: roles, profiles, tokens that expire. Foundry has another audience of tokens."""
@@ -34,7 +32,7 @@ _Mime: TypeAlias = Annotated[
 ]
 
 
-class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Capabilities(SetupStruct, frozen=True, kw_only=True, omit_defaults=True):
     """What a target can do. None means unknown, which is treated as no limit."""
 
     tools: bool = True
@@ -94,11 +92,8 @@ class Capabilities(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     max_output: _Size | None = None
     """Tokens of the answer."""
 
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
-
-class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Quirks(SetupStruct, frozen=True, kw_only=True, omit_defaults=True):
     """How a target differs from the plain form of its wire: known facts, never guessed from the name of a model."""
 
     max_tokens_field: str | None = None
@@ -229,11 +224,8 @@ class Quirks(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     calls_need_reasoning: bool = False
     """An assistant message with tool calls must have `reasoning_content`, also if another model made the calls."""
 
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
-
-class Hosting(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Hosting(SetupStruct, frozen=True, kw_only=True, omit_defaults=True):
     """How a cloud serves the protocol of another provider: with other paths, and with other fields in the body.
 
     >>> Hosting(path="/deployments/{model}{path}?api-version=1").to_path("/chat/completions", "gpt", stream=False)
@@ -255,16 +247,13 @@ class Hosting(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tr
     betas_in_body: bool = False
     """Whether the names of beta features are in the body, not in a header, on the wire `anthropic`."""
 
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
-
     def to_path(self, path: str, model: str, *, stream: bool) -> str:
         """The path of the cloud for a path of the wire."""
         template = (self.stream_path if stream else None) or self.path
         return template.replace("{path}", path).replace("{model}", quote(model, safe=""))
 
 
-class BatchStorage(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class BatchStorage(SetupStruct, frozen=True, kw_only=True, omit_defaults=True):
     """The storage through which a cloud gets the rows of batches and gives their results."""
 
     uri: Annotated[str, msgspec.Meta(pattern=_S3_URI, description="s3://bucket or s3://bucket/folder")]
@@ -276,9 +265,6 @@ class BatchStorage(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     jobs_url: str | None = None
     """Another address of the API that runs the jobs; None is that of the region."""
 
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
-
     @property
     def folder(self) -> tuple[str, str]:
         """The bucket, and the folder with a slash at its end."""
@@ -286,7 +272,7 @@ class BatchStorage(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
         return bucket, f"{folder}/" if folder else ""
 
 
-class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, dict=True):
+class Target(SetupStruct, frozen=True, kw_only=True, dict=True):
     """One model at one provider. Its repr does not show the key.
 
     A registry keeps its targets, so what depends on a target alone is made once, and not for each call.
@@ -325,9 +311,6 @@ class Target(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=Tru
     """The pool that it is a deployment of, in this chain."""
     price_name: str | None = None
     """The provider whose prices hold; None is its own."""
-
-    def __post_init__(self) -> None:
-        check_struct(self, SetupError)
 
     @cached_property
     def name(self) -> str:

@@ -24,8 +24,8 @@ from dragoman.types import (
 )
 from dragoman.types.base import WholeNumber
 from dragoman.types.checks import check_choice, wrong_value
-from dragoman.types.fields import WRONG, check_struct, field_kind
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.fields import WRONG, field_kind
+from dragoman.types.structs import CheckedStruct
 from dragoman.wires.base import Wire
 
 Ending: TypeAlias = Literal["end", "close", "stall", "reset", "open"]
@@ -33,101 +33,74 @@ Ending: TypeAlias = Literal["end", "close", "stall", "reset", "open"]
 Defect: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
 
 
-class RawResponse(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class RawResponse(CheckedStruct, frozen=True, kw_only=True):
     """Sends exactly this status, these headers and this body."""
 
     status: int = 200
     headers: dict[str, str] = {}
     body: bytes = b""
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class Paced(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class Paced(CheckedStruct, frozen=True):
     """Streams an answer word by word, with a pause after each word, as a model does. `Scripted` does not wait."""
 
     answer: "Answer"
     delay: float = 0.03
     """Seconds."""
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class CloseAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class CloseAfter(CheckedStruct, frozen=True):
     """Closes the connection after `size` bytes of the body."""
 
     size: WholeNumber
     answer: "Answer | Paced" = "Hello."
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class StallAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class StallAfter(CheckedStruct, frozen=True):
     """Sends nothing more after `size` bytes of the body, and keeps the connection open."""
 
     size: WholeNumber
     answer: "Answer | Paced" = "Hello."
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class ResetAfter(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class ResetAfter(CheckedStruct, frozen=True):
     """Resets the connection after `size` bytes of the body."""
 
     size: WholeNumber
     answer: "Answer | Paced" = "Hello."
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class NoResponse(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class NoResponse(CheckedStruct, frozen=True):
     """Sends nothing at all, not even a status, and keeps the connection open."""
 
 
-class CloseAtOnce(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class CloseAtOnce(CheckedStruct, frozen=True):
     """Closes the connection before it sends a status."""
 
 
-class KeepOpen(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class KeepOpen(CheckedStruct, frozen=True):
     """Sends the whole answer, but never ends the response. Some servers do that."""
 
     answer: "Answer" = "Hello."
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class InvalidBody(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class InvalidBody(CheckedStruct, frozen=True):
     """Sends status 200 with a body that is not valid on the wire."""
 
     body: bytes = b"<html>It works!</html>"
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class ErrorInside200(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class ErrorInside200(CheckedStruct, frozen=True):
     """Sends status 200 with an error in the body or the stream."""
 
     error: DragomanError
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class DefectiveAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True):
+class DefectiveAnswer(CheckedStruct, frozen=True):
     """Sends an answer with a defect that real servers have: a missing index, a wrong index, or a missing id."""
 
     defect: Defect
     answer: "Answer" = "Hello."
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
 
 Answer: TypeAlias = str | Message | Response | ToolCall | tuple[ToolCall, ...] | list[ToolCall]
@@ -150,7 +123,7 @@ ScriptLine: TypeAlias = (
 """What a script does for one request."""
 
 
-class EncodedAnswer(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class EncodedAnswer(CheckedStruct, frozen=True, kw_only=True):
     """The bytes of an answer, in chunks, and what happens after them."""
 
     status: int | None = None

@@ -17,25 +17,6 @@ It goes back unchanged to the wire that it came from, and to no other wire.
 """
 
 
-class Value:
-    """Lets these values be fields of pydantic models."""
-
-    __slots__ = ()
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object, /) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_plain_validator_function(
-            lambda value: value if isinstance(value, cls) else msgspec.convert(value, cls),
-            serialization=core_schema.plain_serializer_function_ser_schema(to_plain),
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: object, handler: object, /) -> JsonObject:
-        return {"type": "object", "title": cls.__name__}
-
-
 def encode_unknown(value: object, /) -> object:
     """What msgspec encodes in place of a value that it does not know: handlers are left out, pydantic models dumped."""
     return None if callable(value) else dump_model(value)

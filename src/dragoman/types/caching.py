@@ -7,14 +7,13 @@ stays at its place whatever happens to the message.
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 from msgspec.structs import force_setattr, replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import Value, is_object
+from dragoman.types.base import is_object
 from dragoman.types.checks import wrong_value
-from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Opaque, Part
+from dragoman.types.structs import Value
 
 CACHE = "cache"
 """The name in `extra` under which a part has its mark."""
@@ -23,7 +22,7 @@ _DURATION = re.compile(r"([0-9]{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class CachePoint(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="cache_point"):
+class CachePoint(Value, frozen=True, tag="cache_point"):
     """The end of a beginning of the prompt that the provider should cache. It stands after a part.
 
     `ttl` says how long: a number of seconds, or a text such as "5m" or "1h"; None is `cache_ttl` of the request, or

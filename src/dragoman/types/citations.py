@@ -2,16 +2,13 @@
 
 from typing import Literal, TypeAlias
 
-import msgspec
-
-from dragoman.types.base import Extra, Value
-from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.base import Extra
+from dragoman.types.structs import Value
 
 SourceUnit: TypeAlias = Literal["characters", "pages", "blocks"]
 
 
-class Citation(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Citation(Value, frozen=True, kw_only=True):
     """A source of a text: a page of the web, a file, or a document of the request."""
 
     url: str | None = None
@@ -32,6 +29,3 @@ class Citation(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw
     """Where the words are in the source."""
     source_end: int | None = None
     extra: Extra = {}
-
-    def __post_init__(self) -> None:
-        check_struct(self)

@@ -2,10 +2,9 @@
 
 from typing import Literal, TypeAlias, get_args
 
-import msgspec
-
-from dragoman.types.base import JsonObject, Value
+from dragoman.types.base import JsonObject
 from dragoman.types.checks import check_choice, check_whole_number
+from dragoman.types.structs import Value
 
 EmbeddingPurpose: TypeAlias = Literal["query", "document", "similarity", "classification", "clustering"]
 """What a vector is for: some models make other vectors of questions than of the documents that answer them."""
@@ -13,7 +12,7 @@ Truncation: TypeAlias = Literal["start", "end", "none"]
 """Which end of a text that is too long is cut off; with `none`, such a text is an error."""
 
 
-class EmbeddingOptions(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EmbeddingOptions(Value, frozen=True, kw_only=True):
     """The options of a request for embeddings."""
 
     dimensions: int | None = None

@@ -6,14 +6,14 @@ gets the id of an upload for it; every other target gets its bytes.
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec.structs import force_setattr
 
-from dragoman.types.base import Value, is_object
+from dragoman.types.base import is_object
 from dragoman.types.checks import as_bytes, as_text
 from dragoman.types.media_files import read_media
-from dragoman.types.parameters import NamedParameters, named_parameters
+from dragoman.types.parameters import named_parameters
 from dragoman.types.parts import Audio, Document, Image, Opaque, Part
+from dragoman.types.structs import Value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ FILE = "file"
 """The name in `extra` under which a part has its mark."""
 
 
-class File(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, tag="file"):
+class File(Value, frozen=True, kw_only=True, tag="file", omit_defaults=False):
     """A file that each provider gets once: it is uploaded, and later requests use its id. It stands among parts.
 
     A provider that stores no files, or not this type, gets the bytes in every request.

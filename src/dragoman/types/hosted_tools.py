@@ -10,18 +10,18 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import Extra, Value
+from dragoman.types.base import Extra
 from dragoman.types.checks import is_mapping, wrong_value
 from dragoman.types.data_urls import check_url
 from dragoman.types.fields import check_struct
 from dragoman.types.messages import Tool
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import Value
 
 HostedKind: TypeAlias = Literal["web_search", "web_fetch", "code_execution", "file_search", "image_generation", "mcp"]
 HOSTED_KINDS: tuple[HostedKind, ...] = get_args(HostedKind)
 
 
-class Location(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Location(Value, frozen=True, kw_only=True):
     """Roughly where the user is, for results that depend on it."""
 
     city: str | None = None
@@ -30,13 +30,8 @@ class Location(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw
     """The code of two letters."""
     timezone: str | None = None
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class WebSearch(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="web_search"
-):
+class WebSearch(Value, frozen=True, kw_only=True, tag="web_search"):
     """The provider's web search. The answer has its calls, their results, and citations.
 
     >>> WebSearch(allowed_domains=["example.org"]).allowed_domains
@@ -78,9 +73,7 @@ class WebSearch(
             )
 
 
-class WebFetch(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="web_fetch"
-):
+class WebFetch(Value, frozen=True, kw_only=True, tag="web_fetch"):
     """The provider fetches the pages of URLs that stand in the conversation."""
 
     max_uses: int | None = None
@@ -106,15 +99,7 @@ class WebFetch(
         _check(self)
 
 
-class CodeExecution(
-    Value,
-    msgspec.Struct,
-    metaclass=NamedParameters,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    tag="code_execution",
-):
+class CodeExecution(Value, frozen=True, kw_only=True, tag="code_execution"):
     """The provider runs code that the model writes, in a sandbox of its own."""
 
     fallback: Any = None
@@ -125,9 +110,7 @@ class CodeExecution(
         _check(self)
 
 
-class FileSearch(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="file_search"
-):
+class FileSearch(Value, frozen=True, kw_only=True, tag="file_search"):
     """The provider searches files that you stored there, by the ids of the stores."""
 
     stores: tuple[str, ...]
@@ -151,15 +134,7 @@ class FileSearch(
         _check(self)
 
 
-class ImageGeneration(
-    Value,
-    msgspec.Struct,
-    metaclass=NamedParameters,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    tag="image_generation",
-):
+class ImageGeneration(Value, frozen=True, kw_only=True, tag="image_generation"):
     """The model may make images. They are `Image` parts of the answer."""
 
     size: str | None = None
@@ -174,9 +149,7 @@ class ImageGeneration(
         _check(self)
 
 
-class McpServer(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="mcp"
-):
+class McpServer(Value, frozen=True, kw_only=True, tag="mcp"):
     """An MCP server that the provider connects to. To connect from here, use `Toolbox.from_mcp`.
 
     >>> McpServer(name="wiki", url="https://mcp.example.org", token="t0p-secret")

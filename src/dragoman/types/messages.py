@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-import msgspec
 from msgspec.structs import force_setattr, replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.base import Extra, JsonObject
 from dragoman.types.caching import CachePoint
 from dragoman.types.checks import (
     as_object,
@@ -22,8 +21,9 @@ from dragoman.types.checks import (
 )
 from dragoman.types.files import File
 from dragoman.types.media_files import PillowImage
-from dragoman.types.parameters import NamedParameters, named_parameters
+from dragoman.types.parameters import named_parameters
 from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
+from dragoman.types.structs import Value
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 PartLike: TypeAlias = Part | CachePoint | File | str | PillowImage | JsonObject
@@ -33,7 +33,7 @@ SYSTEM_ROLES: frozenset[Role] = frozenset(("system", "developer"))
 """`developer` is OpenAI's word for `system`; both mean the same here."""
 
 
-class Message(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True):
+class Message(Value, frozen=True):
     """One message: a role and its parts, in order.
 
     >>> Message(role="user", parts=(Text(text="hello"),)) == Message("user", "hello")
@@ -91,7 +91,7 @@ class Message(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omi
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
-class Tool(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
+class Tool(Value, frozen=True, kw_only=True, tag="tool"):
     """A function that the model may call; `parameters` is a JSON Schema, or None for no arguments."""
 
     name: str

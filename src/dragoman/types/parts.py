@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidRequest
-from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.base import Extra, JsonObject
 from dragoman.types.checks import (
     as_bytes,
     as_items,
@@ -27,13 +27,14 @@ from dragoman.types.data_urls import check_url, decode_base64, is_data_url, spli
 from dragoman.types.fields import check_struct
 from dragoman.types.json_values import encode_value
 from dragoman.types.media_files import UNKNOWN_TYPE, PillowImage, encode_pil, guess_type, read_media
-from dragoman.types.parameters import NamedParameters, named_parameters
+from dragoman.types.parameters import named_parameters
+from dragoman.types.structs import Value
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class TokenLogprob(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class TokenLogprob(Value, frozen=True, kw_only=True):
     """A token of an answer with its log probability, and the other likely tokens at its place."""
 
     token: str
@@ -60,7 +61,7 @@ class TokenLogprob(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True
             check_struct(self)
 
 
-class Text(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="text"):
+class Text(Value, frozen=True, tag="text"):
     """A piece of text."""
 
     text: str
@@ -83,9 +84,7 @@ class Text(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_d
             _set_items(self, "citations", Citation)
 
 
-class Image(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="image"
-):
+class Image(Value, frozen=True, kw_only=True, tag="image"):
     """An image: bytes with their MIME type, or a URL that the target fetches.
 
     >>> Image.from_data_url("data:image/gif;base64,R0lGODlh").mime
@@ -150,9 +149,7 @@ class Image(
         return cls(data=data, mime=mime, detail=detail)
 
 
-class Document(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="document"
-):
+class Document(Value, frozen=True, kw_only=True, tag="document"):
     """A PDF, a text, an office file, or a video: bytes, or a URL that the target fetches.
 
     >>> Document.from_url("https://youtu.be/9hE5-98ZeCg").mime
@@ -195,9 +192,7 @@ class Document(
         return cls(data=b"", mime=mime, name=name or file or None, url=url)
 
 
-class Audio(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="audio"
-):
+class Audio(Value, frozen=True, kw_only=True, tag="audio"):
     """An audio clip, as input."""
 
     data: bytes
@@ -222,7 +217,7 @@ class Audio(
         return cls(data=data, mime=mime)
 
 
-class Thinking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, omit_defaults=True, tag="thinking"):
+class Thinking(Value, frozen=True, tag="thinking"):
     """Thinking of the model. Its signature or encrypted form is in `extra`."""
 
     text: str
@@ -240,9 +235,7 @@ class Thinking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, om
             set_extra(self)
 
 
-class ToolCall(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"
-):
+class ToolCall(Value, frozen=True, kw_only=True, tag="tool_call"):
     """A call of a tool. The arguments may be JSON text; `raw` is the provider's text of them, if it differs from ours.
 
     >>> ToolCall(id="call_1", name="tide", arguments='{"port": "Brest"}').arguments["port"]
@@ -282,9 +275,7 @@ class ToolCall(
             set_extra(self)
 
 
-class Opaque(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"
-):
+class Opaque(Value, frozen=True, kw_only=True, tag="opaque"):
     """A part or a tool of one wire that the vocabulary does not have, such as a provider's own web search.
 
     It stays at its place in the message and goes back unchanged to the same wire. A target of another wire refuses it
@@ -305,9 +296,7 @@ class Opaque(
             check_flag("is_optional", is_optional)
 
 
-class HostedCall(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="hosted_call"
-):
+class HostedCall(Value, frozen=True, kw_only=True, tag="hosted_call"):
     """A call of a tool that the provider ran itself, such as a web search.
 
     >>> HostedCall(id="ws_1", tool="web_search", arguments={"query": "tide at Brest"}).text
@@ -341,9 +330,7 @@ class HostedCall(
         return f"{label}: {encode_value('arguments', self.arguments, 'JSON').decode()}" if values else label
 
 
-class HostedResult(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="hosted_result"
-):
+class HostedResult(Value, frozen=True, kw_only=True, tag="hosted_result"):
     """What came back from a tool that the provider ran itself: a text, sources, or both.
 
     >>> found = (Citation(url="https://example.org", title="Tides"),)
@@ -360,9 +347,6 @@ class HostedResult(
     is_error: bool = False
     extra: Extra = {}
     """By wire: the block of the provider, which goes back to it unchanged."""
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
     @property
     def text(self) -> str:
@@ -392,9 +376,7 @@ _YOUTUBE = re.compile(r"https://((www\.|m\.)?youtube\.com|youtu\.be)/")
 ResultPart: TypeAlias = Text | Image | Document | Opaque
 
 
-class ToolResult(
-    Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"
-):
+class ToolResult(Value, frozen=True, kw_only=True, tag="tool_result"):
     """The result of a tool; `id` is that of the call. The content may be text, parts, or any JSON value.
 
     >>> ToolResult(id="call_1", name="tide", content={"metres": 4.2}).text

@@ -5,11 +5,10 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeAlias, get_args
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.errors import InvalidTool
-from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.base import Extra, JsonObject
 from dragoman.types.caching import MAX_TTL, read_ttl
 from dragoman.types.checks import (
     as_items,
@@ -26,8 +25,8 @@ from dragoman.types.content import read_parts
 from dragoman.types.fields import WRONG, read_text
 from dragoman.types.hosted_tools import HOSTED_TYPES, HostedTool
 from dragoman.types.messages import Message, Tool, ToolChoice
-from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Opaque, Text, all_are
+from dragoman.types.structs import Value
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity: TypeAlias = Literal["low", "medium", "high"]
@@ -35,9 +34,10 @@ AnyTool: TypeAlias = Tool | HostedTool | Opaque
 """A function, a tool that the provider runs, or a tool in the form of one wire."""
 
 
-class Request(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Request(Value, frozen=True, kw_only=True):
     """A request to a model. Fields that are None are not sent.
 
+    >>> import msgspec
     >>> from dragoman import user
     >>> request = Request(messages=(user("hello"),), temperature=0.0)
     >>> msgspec.structs.replace(request, max_tokens=5).max_tokens

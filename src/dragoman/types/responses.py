@@ -5,19 +5,19 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 import msgspec
 
-from dragoman.types.base import Extra, Value
+from dragoman.types.base import Extra
 from dragoman.types.checks import check_flag, check_whole_number
 from dragoman.types.fields import check_struct
 from dragoman.types.messages import Message
-from dragoman.types.parameters import NamedParameters
 from dragoman.types.parts import Text, Thinking, TokenLogprob, ToolCall
+from dragoman.types.structs import Value
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
 NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "info"]
 UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
 
 
-class Notice(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Notice(Value, frozen=True, kw_only=True):
     """Something in a request or response that was dropped, changed, repaired or renamed, or an information.
 
     >>> Notice(kind="dropped", what="seed", why="anthropic has no seed").loss
@@ -28,16 +28,13 @@ class Notice(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_o
     what: str
     why: str
 
-    def __post_init__(self) -> None:
-        check_struct(self)
-
     @property
     def loss(self) -> bool:
         """Whether meaning was lost; with `strict`, such a notice is an error."""
         return self.kind in ("dropped", "changed")
 
 
-class Finish(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Finish(Value, frozen=True, kw_only=True):
     """Why the model stopped: the reason in this vocabulary, and the provider's own word."""
 
     reason: FinishReason
@@ -45,11 +42,8 @@ class Finish(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_o
     extra: Extra = {}
     """More about the end, by wire: the stop sequence, the reason of a refusal, …"""
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class Usage(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Value, frozen=True, kw_only=True):
     """Tokens: `input` and `output` are totals, the others are portions of them. None means not reported.
 
     >>> Usage(input=10, output=3, cache_read=8).total
@@ -62,9 +56,6 @@ class Usage(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_on
     cache_write: int | None = None
     reasoning: int | None = None
     source: UsageSource = "reported"
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
     @property
     def total(self) -> int | None:
@@ -109,16 +100,13 @@ class TokenCount(int):
         return self
 
 
-class Cost(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Cost(Value, frozen=True, kw_only=True):
     """What an answer costs by a list of prices, and where the list is from."""
 
     usd: float
     source: str
     date: str
     """The day of the newest price in the list, as YYYY-MM-DD; prices may have changed since."""
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
 
 def add_costs(costs: Iterable[Cost | None], /) -> Cost | None:
@@ -134,7 +122,7 @@ def add_costs(costs: Iterable[Cost | None], /) -> Cost | None:
     return None if last is None else msgspec.structs.replace(last, usd=total)
 
 
-class Attempt(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Attempt(Value, frozen=True, kw_only=True):
     """One try of one target: how it ended, and what it used."""
 
     target: str
@@ -147,25 +135,19 @@ class Attempt(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_
     """Seconds; None if it was skipped."""
     usage: Usage = UNKNOWN_USAGE
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class Choice(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Choice(Value, frozen=True, kw_only=True):
     """One of several answers to a request with `n`."""
 
     message: Message
     finish: Finish
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
     @property
     def text(self) -> str:
         return self.message.text
 
 
-class Response(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Response(Value, frozen=True, kw_only=True):
     """An answer with its usage, its notices (what was dropped or changed) and its attempts (which targets were tried).
 
     >>> from dragoman import assistant
@@ -193,9 +175,6 @@ class Response(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw
     """The tier that the provider used, in its own word."""
     other_choices: tuple[Choice, ...] = ()
     """The answers after the first, to a request with `n`."""
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -228,7 +207,7 @@ class Response(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw
         return True
 
 
-class ModelInfo(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class ModelInfo(Value, frozen=True, kw_only=True):
     """A model that a provider lists."""
 
     id: str
@@ -237,11 +216,8 @@ class ModelInfo(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, k
     context_window: int | None = None
     max_output: int | None = None
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Embeddings(Value, frozen=True, kw_only=True):
     """The vectors of some texts, in the order of the texts."""
 
     vectors: tuple[tuple[float, ...], ...]
@@ -256,25 +232,19 @@ class Embeddings(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, 
         check_struct(self, without="vectors" if is_usual else None)
 
 
-class RankedDocument(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class RankedDocument(Value, frozen=True, kw_only=True):
     """One document of a ranking: its place in the list of documents, and how relevant it is for the query."""
 
     index: int
     score: float
 
-    def __post_init__(self) -> None:
-        check_struct(self)
 
-
-class Ranking(Value, msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True, omit_defaults=True):
+class Ranking(Value, frozen=True, kw_only=True):
     """Documents in the order of their relevance for a query, the best first."""
 
     documents: tuple[RankedDocument, ...]
     usage: Usage = UNKNOWN_USAGE
     target: str | None = None
-
-    def __post_init__(self) -> None:
-        check_struct(self)
 
 
 def _is_vector(value: Any) -> bool:

@@ -4,19 +4,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-import msgspec
 from msgspec.structs import force_setattr
 
 from dragoman.tools.decorator import ToolLike, as_tool_list, gather, tool
 from dragoman.tools.skills.arithmetic import evaluate
 from dragoman.types.checks import naming
 from dragoman.types.fields import check_struct
-from dragoman.types.parameters import NamedParameters
+from dragoman.types.structs import CheckedStruct
 
 __all__ = ["Skill", "calc", "clock"]
 
 
-class Skill(msgspec.Struct, metaclass=NamedParameters, frozen=True, kw_only=True):
+class Skill(CheckedStruct, frozen=True, kw_only=True):
     """Instructions that are appended to the system prompt, and tools that are added to the other tools."""
 
     name: str

@@ -15,7 +15,7 @@ from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client_half import WireClient, tool_by_tool
-from dragoman.wires.common.invoke import InvokeServer, count_endpoint, sse_or_chunks
+from dragoman.wires.common.invoke import SSE_OR_CHUNKS, InvokeServer, count_endpoint
 from dragoman.wires.common.s3_batches import S3Batches
 
 INVOKE = InvokeServer(AnthropicServer(), "messages")
@@ -28,7 +28,7 @@ WIRE = Wire(
         encode_result=encode_tool_result,
         hosted_tool=encode_hosted_tool,
         decoder=AnthropicDecoder,
-        framing=sse_or_chunks,
+        framing=SSE_OR_CHUNKS,
         decode_error=decode_hosted_error,
         caching="blocks",
         encode_plain=encode_plain_request,

@@ -11,7 +11,6 @@ from typing import Any
 
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request, is_object
-from dragoman.wires.common.json import object_of
 from dragoman.wires.common.notices import NoticeCollector
 
 VERBATIM = ".verbatim"
@@ -32,7 +31,7 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     if not extra:
         return {}
     data = extra.get(wire)
-    return object_of(data)
+    return data if is_object(data) else {}
 
 
 def make_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:

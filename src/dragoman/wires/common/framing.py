@@ -7,7 +7,7 @@ line by line.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -326,10 +326,10 @@ def one_line(data: bytes, /) -> bytes:
 
 
 class DetectedFraming:
-    """A framing that the first byte of a stream tells; white space before it is left out."""
+    """Server-sent events, or another framing that the first byte tells; white space before it is left out."""
 
-    def __init__(self, choose: Callable[[bytes], FrameDecoder], /) -> None:
-        self._choose = choose
+    def __init__(self, others: Mapping[bytes, Callable[[], FrameDecoder]], /) -> None:
+        self._others = others
         self._decoder: FrameDecoder | None = None
 
     def feed(self, data: bytes, /) -> list[Frame]:
@@ -337,7 +337,7 @@ class DetectedFraming:
             data = data.lstrip()
             if not data:
                 return []
-            self._decoder = self._choose(data[:1])
+            self._decoder = self._others.get(data[:1], SseDecoder)()
         return self._decoder.feed(data)
 
 

@@ -8,6 +8,7 @@ server tells by the members of the body which protocol it is: `body_form`.
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -21,7 +22,7 @@ from dragoman.types.data_urls import decode_base64
 from dragoman.wires.base import ServerHalf, StreamEncoder
 from dragoman.wires.common.aws_errors import encode_aws_error, encode_error, exception_name
 from dragoman.wires.common.event_stream import CONTENT_TYPE, EventStreamDecoder, encode_event, encode_exception
-from dragoman.wires.common.framing import DetectedFraming, Frame, SseDecoder
+from dragoman.wires.common.framing import DetectedFraming, Frame
 from dragoman.wires.common.header_counts import count_headers, join_counts, split_counts
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json, objects, whole_number
 from dragoman.wires.common.request_body import check_inner_json, decode_request_json
@@ -109,11 +110,6 @@ def invoke_path(model: str, /, *, stream: bool) -> str:
 # Client half ----------------------------------------------------------------------------------------------------------
 
 
-def sse_or_chunks() -> DetectedFraming:
-    """The framing of an answer that is server-sent events, or an event stream with one in each message."""
-    return DetectedFraming(lambda start: ChunkDecoder() if start == b"\x00" else SseDecoder())
-
-
 class ChunkDecoder:
     """An event stream whose messages named CHUNK have one event in base64; the name of their frames is empty."""
 
@@ -122,6 +118,10 @@ class ChunkDecoder:
 
     def feed(self, data: bytes, /) -> list[Frame]:
         return [_unwrap(frame) if frame.name == CHUNK else frame for frame in self._decoder.feed(data)]
+
+
+SSE_OR_CHUNKS = partial(DetectedFraming, {b"\0": ChunkDecoder})
+"""The framing of an answer that is server-sent events, or an event stream with one in each message."""
 
 
 def _unwrap(frame: Frame) -> Frame:

@@ -4,7 +4,7 @@ from functools import partial
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client_half import WireClient
-from dragoman.wires.common.framing import DetectedFraming, JsonArrayDecoder, SseDecoder
+from dragoman.wires.common.framing import DetectedFraming, JsonArrayDecoder
 from dragoman.wires.google.batches import InlineBatches
 from dragoman.wires.google.decoder import GeminiDecoder
 from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools
@@ -25,7 +25,7 @@ WIRE = Wire(
         encode_result=encode_tool_result,
         hosted_tool=encode_hosted_tool,
         decoder=GeminiDecoder,
-        framing=partial(DetectedFraming, lambda start: JsonArrayDecoder() if start in b"[{" else SseDecoder()),
+        framing=partial(DetectedFraming, dict.fromkeys((b"[", b"{"), JsonArrayDecoder)),
     ),
     server=GeminiServer(),
     endpoints=ENDPOINTS,

@@ -3,7 +3,7 @@
 from dragoman.wires.base import Wire
 from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client_half import WireClient
-from dragoman.wires.common.invoke import InvokeServer, count_endpoint, sse_or_chunks
+from dragoman.wires.common.invoke import SSE_OR_CHUNKS, InvokeServer, count_endpoint
 from dragoman.wires.common.openai_batches import FileBatches, JobBatches
 from dragoman.wires.openai_chat.batch_endpoints import BATCH_ENDPOINTS, result_files
 from dragoman.wires.openai_chat.completions import OpenAICompletionsServer, encode_completion
@@ -28,7 +28,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=ChatDecoder,
-        framing=sse_or_chunks,
+        framing=SSE_OR_CHUNKS,
         decode_error=decode_hosted_error,
         encode_plain=encode_plain_request,
         decode_plain=decode_plain,
