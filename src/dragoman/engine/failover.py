@@ -133,22 +133,13 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
 
     If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
     """
-    if request.n is not None and request.n > 1 and not request.stream:
+    if request.n is None:
+        return Chain(request, health, options).start(targets)
 
-        def call(request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
-            return Chain(request, health, options).run(targets)
+    def call(request: Request, targets: Sequence[Target], options: ChainOptions) -> Plan[Response]:
+        return Chain(request, health, options).start(targets)
 
-        return several_answers(call, request, targets, options)
-    if not _has_fast_path(request, targets, options):
-        return Chain(request, health, options).run(targets)
-    return plain_call(
-        request,
-        targets[0],
-        health,
-        options.timeouts,
-        lambda error, began: Chain(request, health, options).run(targets, error, began),
-        health.loads if len(targets) > 1 else None,
-    )
+    return several_answers(call, request, targets, options)
 
 
 def _has_fast_path(request: Request, targets: Sequence[Target], options: ChainOptions) -> bool:

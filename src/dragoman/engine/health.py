@@ -184,8 +184,7 @@ class Health:
         while True:
             old = self._store.read(target)
             seconds = old.last_latency if latency is None else latency
-            is_disabled = old.state == "cooldown" and old.is_disabled
-            new = replace(old, last_latency=seconds) if is_disabled else TargetHealth(last_latency=seconds)
+            new = replace(old, last_latency=seconds) if old.is_disabled else TargetHealth(last_latency=seconds)
             if new == old or self._store.swap(target, old, new):
                 return
 

@@ -327,9 +327,6 @@ class _AsyncHandle:
             connection.drain()
 
     async def aclose(self) -> None:
-        self._close()
-
-    def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is None:
             return

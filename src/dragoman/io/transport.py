@@ -105,29 +105,21 @@ class RoutingTransport:
 
     def send(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
-        if effect.transport is None and not effect.request.origin.startswith(DEMO):
-            return self.transport.send(effect)
         transport, effect = self._route(effect)
         return transport.send(effect)
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
-        if effect.transport is None and not effect.request.origin.startswith(DEMO):
-            return await self.transport.asend(effect)
         transport, effect = self._route(effect)
         return await transport.asend(effect)
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
-        if effect.transport is None and not effect.request.origin.startswith(DEMO):
-            return self.transport.open(effect)
         transport, effect = self._route(effect)
         return transport.open(effect)
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
-        if effect.transport is None and not effect.request.origin.startswith(DEMO):
-            return await self.transport.aopen(effect)
         transport, effect = self._route(effect)
         return await transport.aopen(effect)
 
@@ -140,6 +132,8 @@ class RoutingTransport:
             from dragoman.demo.provider import DemoTransport
 
             return DemoTransport(), effect
+        if effect.transport is None:
+            return self.transport, effect
         return make_transport(effect.transport), replace(effect, transport=None)
 
 
