@@ -136,7 +136,7 @@ def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
     """
     try:
         if isinstance(error, DragomanError) and not isinstance(error, SetupError):
-            return _refused_account(error) if _refuses_account(error) else error
+            return _as_account_refused(error)
         if isinstance(error, RecursionError):
             return InvalidRequest("the body is nested too deep")
         # Not the message: it may quote the request.
@@ -178,7 +178,7 @@ def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
             retry_after=error.retry_after,
             retry=cause.retry,
         )
-        error = _refused_account(error) if _refuses_account(error) else error
+        error = _as_account_refused(error)
     message = error.message
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         message = re.sub(URL_PATTERN, "[address]", message)
@@ -198,7 +198,10 @@ def _refuses_account(error: DragomanError) -> bool:
     return isinstance(error, AuthFailed) or is_out_of_credit(last)
 
 
-def _refused_account(error: DragomanError) -> AccountRefused:
+def _as_account_refused(error: DragomanError) -> DragomanError:
+    """AccountRefused if a provider refused the key or the account of the gateway; any other error as it is."""
+    if not _refuses_account(error):
+        return error
     # Not the provider's message if there is one target: it says "your key", and clients would take it for theirs.
     reason = (
         "the provider has no credit for the gateway"

@@ -99,10 +99,10 @@ class Webhooks:
         self.dropped += 1
         log.warning("a message to a webhook was not sent: %s", reason)
 
-    async def flush(self, timeout: float = TIMEOUT) -> None:  # noqa: ASYNC109 - what is left is dropped
-        """Wait until the queue is empty, or for some seconds."""
+    async def flush(self) -> None:
+        """Wait until the queue is empty, or for some seconds; then what is left is dropped."""
         if self._task is not None and not self._task.done():
-            await asyncio.wait((self._task,), timeout=timeout)
+            await asyncio.wait((self._task,), timeout=TIMEOUT)
             self._task.cancel()
 
 

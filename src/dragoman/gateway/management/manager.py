@@ -185,11 +185,11 @@ async def read_state(store: Store, /) -> StateRead:
         raise StoreDown(f"the run-time changes in the store are of a newer version, or damaged: {error}") from error
 
 
-async def note_in_store(store: Store, note: ChangeNote, /, *, clock: Callable[[], float] = time.time) -> None:
+async def note_in_store(store: Store, note: ChangeNote, /) -> None:
     """Write an entry to the audit log of the gateways that share a store, for a change that a command made there."""
     for _ in range(MAX_SWAPS):
         state, version = await read_state(store)
-        if await _write_state(store, *_noted(state, note, clock()), version) is not None:
+        if await _write_state(store, *_noted(state, note, time.time()), version) is not None:
             return
     raise StoreDown(OVERTAKEN, retry_after=1.0)
 

@@ -46,7 +46,7 @@ def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
 
 def shown_state(health: TargetHealth, /) -> ReportedState:
     """The state that operators see: a cooldown that an operator started is `disabled`."""
-    return "disabled" if health.by_operator and health.state == "cooldown" else health.state
+    return "disabled" if health.is_disabled else health.state
 
 
 def seconds_left(health: TargetHealth, /) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
-from dragoman.gateway.reasoning.places import DIALECTS_THAT_LOSE_TAGS, TAG_WRITERS, NoTagWriter
+from dragoman.gateway.reasoning.places import DIALECTS_THAT_LOSE_TAGS, TAG_WRITERS, TagWriter
 from dragoman.gateway.reasoning.state import (
     AnswerPosition,
     AnswerState,
@@ -67,7 +67,7 @@ class AnswerTagger:
         self._position = position
         self._losses = losses
         self._returned = returned
-        self._tag_writer = TAG_WRITERS[dialect](self._make_tag) if has_tags else NoTagWriter()
+        self._tag_writer = (TAG_WRITERS[dialect] if has_tags else TagWriter)(self._make_tag)
         self._indexes: dict[int, int] = {}
         self._next_index = parts_before
         self._waiting: dict[int, PartStarted] = {}

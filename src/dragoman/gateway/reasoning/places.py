@@ -9,7 +9,7 @@ tag only says whose state it is, and where it stood.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -37,19 +37,22 @@ class TaggedPart(NamedTuple):
     after: tuple[Part, ...]
 
 
-class TagWriter(Protocol):
-    """Writes the tags of one answer into it, in one dialect."""
+class TagWriter:
+    """Writes the tags of one answer into it, in one dialect; itself, it writes none."""
 
-    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
+    def __init__(self, make_tag: MakeTag, /) -> None:
+        self._make_tag = make_tag
+
+    def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:  # noqa: ARG002 - for the other writers
         """A part with its tag; `state` is its state, with its text inside."""
-        ...
+        return TaggedPart((), part, ())
 
     def end(self) -> tuple[Part, ...]:
         """What is added at the end of the answer."""
-        ...
+        return ()
 
 
-class ThinkingTagWriter:
+class ThinkingTagWriter(TagWriter):
     """For dialects whose thinking parts have an opaque member.
 
     The state of a text waits for the next part. If the text is the last part and `ends_in_text`, it is not sent: Claude
@@ -57,9 +60,9 @@ class ThinkingTagWriter:
     """
 
     def __init__(self, wire: str, member: str, make_tag: MakeTag, /, *, ends_in_text: bool = False) -> None:
+        super().__init__(make_tag)
         self._wire = wire
         self._member = member
-        self._make_tag = make_tag
         self._ends_in_text = ends_in_text
         self._waiting: tuple[Part, ...] = ()
 
@@ -92,11 +95,11 @@ class ThinkingTagWriter:
         return Thinking(text=text, extra={self._wire: {} if tag is None else {self._member: tag}})
 
 
-class CallTagWriter:
+class CallTagWriter(TagWriter):
     """For the dialect of Google: thinking waits for the next call, or for the end."""
 
     def __init__(self, make_tag: MakeTag, /) -> None:
-        self._make_tag = make_tag
+        super().__init__(make_tag)
         self._waiting: list[PartState] = []
 
     def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
@@ -124,11 +127,11 @@ class CallTagWriter:
         return {} if tag is None else {SIGNATURE: tag}
 
 
-class ChatTagWriter:
+class ChatTagWriter(TagWriter):
     """For Chat Completions: in `reasoning_details`, and on the first call after some thinking."""
 
     def __init__(self, make_tag: MakeTag, /) -> None:
-        self._make_tag = make_tag
+        super().__init__(make_tag)
         self._waiting: list[PartState] = []
         self._length = 0
         """The length of all thinking, without white space at its start."""
@@ -145,9 +148,6 @@ class ChatTagWriter:
                 return TaggedPart((), part, self._carrier(replace(state, text=nearby(part.text))))
             case _:
                 return TaggedPart((), part, ())
-
-    def end(self) -> tuple[Part, ...]:
-        return ()
 
     def _thinking(self, part: Thinking, state: PartState) -> Thinking:
         left = part.text.lstrip()
@@ -179,11 +179,8 @@ class ChatTagWriter:
         return replace(call, extra={CHAT: {"extra_content": {GOOGLE: {"thought_signature": tag}}}})
 
 
-class NativeTagWriter:
+class NativeTagWriter(TagWriter):
     """For the native dialect, which carries state: the tag says whose it is."""
-
-    def __init__(self, make_tag: MakeTag, /) -> None:
-        self._make_tag = make_tag
 
     def add_tag(self, part: Part, state: PartState | None, /) -> TaggedPart:
         if state is None or not isinstance(part, Text | Thinking | ToolCall):
@@ -191,19 +188,6 @@ class NativeTagWriter:
         text = nearby(part.text) if isinstance(part, Thinking) else state.text if isinstance(part, ToolCall) else ""
         tag = self._make_tag([replace(state, extra={}, text=text)])
         return TaggedPart((), part if tag is None else replace(part, extra={**part.extra, NATIVE: {"tag": tag}}), ())
-
-    def end(self) -> tuple[Part, ...]:
-        return ()
-
-
-class NoTagWriter:
-    """For dialects without a field that clients send back."""
-
-    def add_tag(self, part: Part, _state: PartState | None, /) -> TaggedPart:
-        return TaggedPart((), part, ())
-
-    def end(self) -> tuple[Part, ...]:
-        return ()
 
 
 TAG_WRITERS: dict[str, Callable[[MakeTag], TagWriter]] = {
@@ -214,7 +198,7 @@ TAG_WRITERS: dict[str, Callable[[MakeTag], TagWriter]] = {
     GOOGLE: CallTagWriter,
     CHAT: ChatTagWriter,
     NATIVE: NativeTagWriter,
-    "ollama": lambda _make_tag: NoTagWriter(),
+    "ollama": TagWriter,
 }
 """By dialect."""
 DIALECTS_THAT_LOSE_TAGS = frozenset({"anthropic", "openai_responses", GOOGLE, CHAT, "ollama"})
