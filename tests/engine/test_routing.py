@@ -11,7 +11,7 @@ from dragoman.engine.health import Health
 from dragoman.engine.routing import affinity_prefix, by_affinity, order_targets
 from dragoman.engine.target_load import Loads
 from dragoman.errors import Blocked, ContextTooLong, DragomanError, RateLimited, SetupError
-from dragoman.targets.pools import DeploymentLimits, DeploymentPool, Order
+from dragoman.targets.pools import DeploymentLimits, DeploymentPool, Order, check_fallbacks
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Tool, assistant, user
 from tests.support.plans import OK, Status, World, last_line, target
@@ -380,3 +380,18 @@ def test_a_pool_has_fallbacks_of_its_own() -> None:
 def test_fallbacks_must_be_known_kinds() -> None:
     with pytest.raises(SetupError, match="fallbacks must be by kind of error, one of context_too_long"):
         ChainOptions(fallbacks={"too_long": "aa/m"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("blocked", "'blocked'; did you mean 'content_filter'?"),
+        ("rate_limit", "'rate_limit'; did you mean 'rate_limited'?"),
+        ("sad", "got 'sad'"),
+        (3, "got 3"),
+    ],
+)
+def test_a_kind_of_error_that_is_not_known_is_refused_with_a_hint(kind: Any, hint: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        check_fallbacks({kind: "demo/any"})
+    assert str(caught.value).endswith(hint)

@@ -1,6 +1,7 @@
 """A type as the output of a model: what is sent for it, and how the answer is read."""
 
 import contextlib
+import datetime as dt
 import subprocess
 import sys
 import time
@@ -168,3 +169,20 @@ def test_a_long_answer_is_searched_in_bounded_time(text: str) -> None:
     with contextlib.suppress(msgspec.DecodeError, RecursionError):
         find_json(text)
     assert time.process_time() - began < 5
+
+
+class Entry(msgspec.Struct):
+    n: int
+    day: dt.date
+
+
+def test_a_wrong_date_is_told_together_with_the_other_reasons() -> None:
+    with pytest.raises(OutputError) as caught:
+        OutputType(Entry).read('{"n": "x", "day": "3 March"}')
+    assert sorted(caught.value.reasons) == [
+        '$.day: "3 March" is not a date such as 2026-01-31',
+        '$.n: "x" is not of type "integer"',
+    ]
+    with pytest.raises(OutputError) as caught:
+        OutputType(Entry).read('{"n": 1, "day": "3 March"}')
+    assert caught.value.reasons == ('$.day: "3 March" is not a date such as 2026-01-31',)

@@ -94,3 +94,22 @@ def test_a_schema_that_compiles_too_long_is_not_compiled() -> None:
 def test_the_size_of_a_schema_is_checked_before_it_is_compiled() -> None:
     assert schema_error({"pattern": "a" * 10_001}) == "a pattern must have at most 10000 characters, got 10001"
     assert "at most 20000 values" in (schema_error({"enum": list(range(30_000))}) or "")
+
+
+def test_a_format_is_only_checked_for_an_invalid_value() -> None:
+    schema: JsonObject = {
+        "properties": {
+            "n": {"type": "integer"},
+            "day": {"type": "string", "format": "date"},
+            "at": {"type": "string", "format": "date-time"},
+            "mail": {"type": "string", "format": "email"},
+        }
+    }
+    value = {"n": 1, "day": "3 March", "at": "2026-01-31T10:00:00", "mail": "me"}
+    assert validate(value, schema, add_formats=True) == ()
+    assert validate(value | {"n": "x"}, schema) == ('$.n: "x" is not of type "integer"',)
+    assert sorted(validate(value | {"n": "x"}, schema, add_formats=True)) == [
+        '$.day: "3 March" is not a date such as 2026-01-31',
+        '$.mail: "me" is not a "email"',
+        '$.n: "x" is not of type "integer"',
+    ]

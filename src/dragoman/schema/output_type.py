@@ -101,7 +101,7 @@ class OutputType(Generic[T]):
     def _read_value(self, value: Any, text: str) -> T:
         try:
             plain = self.converter.convert(value)
-            if reasons := validate(plain, self.type_schema):
+            if reasons := validate(plain, self.type_schema, add_formats=True):
                 raise self._error(text, reasons)
             result: T = to_value(plain, self.hint)
         except OutputError as error:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, overload
 import msgspec
 
 from dragoman.errors import OutputError
+from dragoman.schema.formats import wrong_text
 from dragoman.schema.type_hints import (
     Field,
     alias_target,
@@ -121,7 +122,7 @@ def _leaf(value: object, kind: Any, path: _Path, *, strict: bool = True) -> Any:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise _mismatch(path, str(error)) from error
+        raise _mismatch(path, wrong_text(value, kind) or str(error)) from error
 
 
 def _choice(value: object, choices: tuple[Any, ...], path: _Path, to_json: Callable[[Any], Any] = choice_value) -> Any:

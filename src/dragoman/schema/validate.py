@@ -7,35 +7,56 @@ import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.schema.cost_bounds import check_expansion, check_size, check_steps
+from dragoman.schema.formats import FORMAT_CHECKS, wrong_format
 from dragoman.types import JsonObject
 
 if TYPE_CHECKING:
-    from jsonschema_rs import FancyRegexOptions
+    from jsonschema_rs import FancyRegexOptions, ValidationError
 
 MAX_REASONS = 100
 """Reasons that `validate` returns at most."""
 _MAX_REASON = 500
 
 
-def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
+def validate(value: object, schema: JsonObject, /, *, add_formats: bool = False) -> tuple[str, ...]:
     """The reasons why a value does not satisfy a schema, each with its place. No `$ref` is fetched.
+
+    A `format` alone never makes a value invalid. With `add_formats`, the reasons of an invalid value also name the
+    texts that do not have their format, so that a model can correct everything at once.
 
     >>> validate({"ages": ["x"]}, {"properties": {"ages": {"items": {"type": "integer"}}}})
     ('$.ages[0]: "x" is not of type "integer"',)
     """
-    import jsonschema_rs
-
     check_steps(value, schema)
     check_expansion(schema)
+    reasons = _reasons(value, schema)
+    return _reasons(value, schema, check_formats=True) if reasons and add_formats else reasons
+
+
+def _reasons(value: object, schema: JsonObject, *, check_formats: bool = False) -> tuple[str, ...]:
+    import jsonschema_rs
+
     try:
-        validator = jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_pattern_options())
+        validator = jsonschema_rs.validator_for(
+            schema,
+            retriever=_refuse,
+            pattern_options=_pattern_options(),
+            formats=FORMAT_CHECKS,
+            validate_formats=check_formats,
+        )
     except ValueError as error:
         raise InvalidRequest(f"schema must be a valid JSON Schema: {_first_line(error)}") from error
     try:
         errors = [error for error, _ in zip(validator.iter_errors(value), range(MAX_REASONS), strict=False)]
     except ValueError as error:
         return (f"$: {_first_line(error)}",)
-    return tuple(f"{json_path(error.instance_path)}: {shorten_middle(error.message, _MAX_REASON)}" for error in errors)
+    return tuple(f"{json_path(error.instance_path)}: {_why(error)}" for error in errors)
+
+
+def _why(error: "ValidationError") -> str:
+    name = getattr(error.kind, "format", None)
+    why = wrong_format(error.instance, name) if isinstance(name, str) else None
+    return why or shorten_middle(error.message, _MAX_REASON)
 
 
 def schema_error(schema: JsonObject, /) -> str | None:

@@ -23,6 +23,14 @@ ErrorKind: TypeAlias = Literal[
     "context_too_long", "content_filter", "rate_limited", "overloaded", "timed_out", "unsupported"
 ]
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
+_OTHER_KINDS: dict[str, ErrorKind] = {
+    "blocked": "content_filter",
+    "content_policy": "content_filter",
+    "context_window": "context_too_long",
+    "refusal": "content_filter",
+    "timeout": "timed_out",
+}
+"""What else a kind of error may be called."""
 Fallbacks: TypeAlias = Mapping[str, Any]
 """By kind of error: the spec whose targets come next, or a function that returns them."""
 Weight: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
@@ -173,12 +181,21 @@ def check_fallbacks(fallbacks: Fallbacks, /) -> None:
     """
     for kind, spec in fallbacks.items():
         if kind not in ERROR_KINDS:
-            reason = f"fallbacks must be by kind of error, one of {', '.join(ERROR_KINDS)}, got {shown(kind)}"
+            known = ", ".join(ERROR_KINDS)
+            reason = f"fallbacks must be by kind of error, one of {known}, got {shown(kind)}{_kind_hint(kind)}"
             raise SetupError(reason, param="fallbacks")
         if not callable(spec) and (not is_text(spec) or not spec.strip()):
             raise SetupError(
                 f"fallbacks.{kind} must be a spec such as 'google/gemini-2.5-pro', got {shown(spec)}", param="fallbacks"
             )
+
+
+def _kind_hint(kind: object) -> str:
+    from difflib import get_close_matches  # only for errors
+
+    name = _OTHER_KINDS.get(kind) if isinstance(kind, str) else None
+    close = [name] if name else get_close_matches(str(kind), ERROR_KINDS, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def bind_fallbacks(fallbacks: Fallbacks, find: Callable[[str], Any], /) -> dict[str, Callable[[], Any]]:

@@ -77,7 +77,7 @@ def argument_errors(call: ToolCall, tool: Tool, /) -> tuple[str, ...]:
     >>> argument_errors(ToolCall(id="call_1", name="now", arguments={"zone": 1}), Tool(name="now"))[0]
     "$: Additional properties are not allowed ('zone' was unexpected)"
     """
-    return validate(call.arguments, tool.parameters or _NO_PARAMETERS)
+    return validate(call.arguments, tool.parameters or _NO_PARAMETERS, add_formats=True)
 
 
 def invalid_arguments(call: ToolCall, reasons: Sequence[str], /) -> str:
