@@ -1,9 +1,8 @@
 """A tour in seven scenes: `make demo`. No key, no network, under 30 seconds.
 
-The models are actors: simulators of Claude, GPT and a server that breaks, on sockets of 127.0.0.1. Their lines are
-written here, or computed from the results of the tools. Everything else is the real thing: the requests and streams of
-each provider's protocol, the tools and the files that they read, the images, the retries, and a gateway in a process of
-its own.
+The models are simulators of Claude, GPT and a server that breaks, on sockets of 127.0.0.1. Their answers are written
+here, or computed from the results of the tools. Everything else is real: the requests and streams of each provider's
+protocol, the tools and the files that they read, the images, the retries, and a gateway in a process of its own.
 """
 
 import http.client
@@ -111,7 +110,7 @@ def receipt(response: Response) -> str:
     return f"{response.target} · {usage.input} tokens in · {usage.output} out · finish: {response.finish.reason}"
 
 
-# The actors -----------------------------------------------------------------------------------------------------------
+# The simulators -------------------------------------------------------------------------------------------------------
 
 
 def says(request: Request, *parts: str | ToolCall) -> Response:
@@ -362,7 +361,7 @@ def broken_stream(registry: Registry) -> None:
         mark = green("✓") if attempt.outcome == "served" else red("✗")
         print(f"  {mark} {attempt.target:<28} {attempt.outcome:<8}{attempt.duration or 0:.2f} s")
         if attempt.error:
-            print(dim(f"    {shorten(attempt.error, WIDTH - 4)}"))
+            paragraph(attempt.error, DIM, first="    ", others="    ")
 
 
 def shorten(text: str, width: int) -> str:
@@ -393,7 +392,7 @@ def four_dialects(environment: dict[str, str]) -> None:
     panels = [panel(name, path, body) for (name, path, *_), body in zip(DIALECTS, bodies, strict=True)]
     for left, right in zip(panels[::2], panels[1::2], strict=True):
         for (text, code), second in zip_longest(left, right, fillvalue=("", "")):
-            print(style(text, code) + " " * (HALF - len(text)) + style(*second))
+            print((style(text, code) + " " * (HALF - len(text)) + style(*second)).rstrip())
     answers = {place(body) for (*_, place), body in zip(DIALECTS, bodies, strict=True)}
     print(green("✓ four protocols, the same answer:") if len(answers) == 1 else red("✗ the answers differ:"))
     for answer in answers:
@@ -404,8 +403,8 @@ def panel(name: str, path: str, body: Any) -> list[tuple[str, str]]:
     """The lines of one dialect, each with its style."""
     text = json.dumps({key: value for key, value in body.items() if key not in {"id", "created"}}, ensure_ascii=False)
     lines = wrap(text, HALF - 3, break_on_hyphens=False)[:5]
-    cut = [(line, "2") for line in lines[:-1]] + [(lines[-1][: HALF - 4] + "…", "2")]
-    return [(f"{name} · POST {path}"[: HALF - 2], "1"), *cut, ("", "")]
+    cut = [(line, "") for line in lines[:-1]] + [(lines[-1][: HALF - 4] + "…", "")]
+    return [(name, "1"), (shorten(f"POST {path}", HALF - 3), DIM), *cut, ("", "")]
 
 
 @contextmanager
@@ -468,7 +467,10 @@ def bytes_of_each_provider() -> None:
 
 def main() -> None:
     print(bold("dragoman"), dim("· one Python API for every LLM provider, and a gateway for all"))
-    paragraph("The models are simulators on this machine with written lines. All code between is the real path.", DIM)
+    paragraph(
+        "The models are simulators, and their answers are part of this program. Everything else is real.",
+        DIM,
+    )
     with providers() as environment:
         registry = Registry(env=environment)
         scenes: tuple[tuple[str, Callable[[], None]], ...] = (

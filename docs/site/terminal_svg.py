@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-COLUMNS, ROWS = 98, 26
+COLUMNS, ROWS = 98, 22
 CELL, LINE, MARGIN = 8.4, 19, 16
 TITLE_BAR = 28
 FRAME = 0.1
@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 def record(command: list[str]) -> list[tuple[float, str]]:
-    """Run a command in a terminal; return its output with times. Long waits are shortened."""
+    """Run a command in a terminal; return its output with times, from its first output. Long waits are shortened."""
     pid, descriptor = pty.fork()
     if not pid:
         os.environ.update(TERM="xterm-256color", COLUMNS=str(COLUMNS), LINES=str(ROWS))
@@ -50,7 +50,7 @@ def record(command: list[str]) -> list[tuple[float, str]]:
     clock, last, rest = 0.0, time.monotonic(), b""
     while data := _read(descriptor):
         now = time.monotonic()
-        clock, last = clock + min(now - last, LONGEST), now
+        clock, last = clock + min(now - last, LONGEST) if output else 0.0, now
         text, rest = _decode(rest + data)
         output.append((clock, text))
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):

@@ -1,19 +1,21 @@
 """The errors of a call.
 
 DragomanError
- ├ RequestError      the request is wrong, nothing was sent:     Unsupported, InvalidRequest, InvalidTool
- ├ ProviderError     the provider answered with an error:        AuthFailed, RateLimited, Overloaded, ContextTooLong,
- │                                                              Blocked, ModelNotFound, BadRequest, ServerFault,
- │                                                              RequestTooLarge (a BadRequest)
- ├ WireError         the response broke the protocol:            Malformed, Truncated, TooLarge, MalformedToolCall
- ├ TransportError    there was no response:                      ConnectFailed, Reset, TimedOut (also as
- │                                                              ConnectTimeout and ReadTimeout)
+ ├ RequestError      the request is wrong, and nothing was sent
+ │  └ Unsupported, InvalidRequest, InvalidTool
+ ├ ProviderError     the provider answered with an error
+ │  └ AuthFailed, RateLimited, Overloaded, ContextTooLong, Blocked, ModelNotFound,
+ │    BadRequest (and RequestTooLarge, a BadRequest), ServerFault
+ ├ WireError         the response broke the protocol
+ │  └ Malformed, Truncated, TooLarge, MalformedToolCall
+ ├ TransportError    there was no response
+ │  └ ConnectFailed, Reset, TimedOut (also as ConnectTimeout and ReadTimeout)
  ├ EmptyResponse     the answer has no content
  ├ Interrupted       the stream broke after its first event; has .partial
  ├ OutputError       the answer does not fit the output type; has .text and .reasons
  ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
  ├ StoreDown         the gateway cannot reach its store
- ├ SetupError        unknown provider or alias, alias cycle, invalid config, wrong value of an option of the chain
+ ├ SetupError        a provider, an alias, the config or an option of the chain is wrong
  └ ChainExhausted    every target failed or was skipped; has .attempts
 """
 
