@@ -40,8 +40,8 @@ CARRIED, CONVERTED, REFUSED, LEFT_OUT, LOST = "carried", "converted", "refused",
 WORDS = {
     CARRIED: "the provider gets it in its own form",
     CONVERTED: "the provider gets it in another form, such as text, and the client gets a notice",
-    REFUSED: "`Unsupported`: a chain goes on to the next target, and a client without one gets an error",
-    LEFT_OUT: "a decoration, such as thinking of another provider, is left out, with a notice",
+    REFUSED: "the attempt fails with `Unsupported`: a chain goes on, and without another target the client gets an error",
+    LEFT_OUT: "the provider does not get it, for example the thinking of another provider; the client gets a notice",
 }
 DECORATIONS = frozenset(
     {
