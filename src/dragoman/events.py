@@ -482,8 +482,7 @@ class Assembler:
         """End all open parts and queue Finished. Calls that the length limit cut off are dropped with a notice."""
         if self._finished:
             return
-        if not self._started:
-            self.start()
+        self.start()
         calls = [(call, self._whole_arguments(call, finish)) for call in self._calls.values()]
         for key in self._open_keys():
             self.close(key)
@@ -500,11 +499,10 @@ class Assembler:
             finish = msgspec.structs.replace(finish, reason="tool_calls")
         elif self._shown is not None and not self._ids and finish.reason == "tool_calls":
             finish = msgspec.structs.replace(finish, reason="stop")
-        usage = self.usage or UNKNOWN_USAGE
         self._push(
             Finished(
                 finish=finish,
-                usage=usage,
+                usage=self.usage or UNKNOWN_USAGE,
                 notices=tuple(dict.fromkeys(self.notices)),
                 service_tier=self.service_tier,
                 other_choices=self.other_choices,

@@ -40,6 +40,7 @@ from dragoman.tools.decorator import (
     ToolLike,
     gather,
     handler_of,
+    is_tool_timeout,
     tool,
     tool_definitions,
     tool_of,
@@ -347,8 +348,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_timeout(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, Timeouts) or (is_number and value > 0)
+    return isinstance(value, Timeouts) or is_tool_timeout(value)
 
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {

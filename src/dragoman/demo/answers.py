@@ -27,9 +27,9 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
     Usage,
-    is_object,
 )
 from dragoman.types.data_urls import encode_base64
+from dragoman.wires.common.json import object_of
 
 _COMMON = frozenset(
     "about after also and any are can could does for from get give has have how into its just let list make may much "
@@ -196,8 +196,8 @@ def _tool_calls(request: Request) -> list[ToolCall]:
 
 
 def _arguments(tool: Tool, prompt: str) -> JsonObject:
-    value = example_value(tool.parameters or {"type": "object"}, words=_names(prompt), numbers=_numbers(prompt))
-    return value if is_object(value) else {}
+    schema = tool.parameters or {"type": "object"}
+    return object_of(example_value(schema, words=_names(prompt), numbers=_numbers(prompt)))
 
 
 def _score(tool: Tool, prompt: str) -> int:

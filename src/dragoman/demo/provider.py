@@ -24,8 +24,8 @@ from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimite
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.types import Finish, Opaque, Request, Response, assistant, is_list
 from dragoman.wires.base import ServerHalf
-from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json, invalid_field
+from dragoman.wires.common.server_endpoints import json_response
 
 SLOW_SECONDS = 30.0
 """Seconds until the first byte of demo/slow."""
@@ -70,8 +70,8 @@ async def _run(answer: Callable[[E], T], effect: E) -> T:
     return answer(effect) if len(effect.request.body) <= LARGE_BODY else await asyncio.to_thread(answer, effect)
 
 
-class _MemoryHandle:
-    """Reads chunks from memory."""
+class MemoryHandle:
+    """A `Handle` that reads chunks from memory."""
 
     def __init__(self, chunks: list[bytes]) -> None:
         self._chunks = chunks
@@ -128,12 +128,12 @@ def _exchange(effect: Open) -> Exchange:
         response = _respond(model, request)
     except DragomanError as error:
         whole = server.encode_error(error)
-        return Exchange(whole, _MemoryHandle([whole.body]))
+        return Exchange(whole, MemoryHandle([whole.body]))
     encoder = server.stream_encoder(request)
     chunks = [chunk for event in answers.stream_events(response) if (chunk := encoder.feed(event))]
     if model == "cut":
         chunks = chunks[: max(2, len(chunks) // 2)]
-    return Exchange(Head(status=200, headers={"content-type": encoder.content_type}), _MemoryHandle(chunks))
+    return Exchange(Head(status=200, headers={"content-type": encoder.content_type}), MemoryHandle(chunks))
 
 
 def _server(http: HttpRequest) -> ServerHalf:
@@ -147,7 +147,7 @@ def _route(http: HttpRequest) -> HttpResponse:
     server = _server(http)
     if http.path.endswith("/models"):
         models = [{"id": name, "object": "model", "owned_by": "demo"} for name in BEHAVIOURS]
-        return HttpResponse(body=encode_json({"object": "list", "data": models}))
+        return json_response({"object": "list", "data": models})
     try:
         if http.path.endswith("/embeddings"):
             return _embeddings(http)
@@ -170,11 +170,8 @@ def _embeddings(http: HttpRequest) -> HttpResponse:
     vectors = [answers.embed(text, size=size) for text in inputs]
     tokens = sum(map(answers.count_tokens, inputs))
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
-    return HttpResponse(
-        body=encode_json(
-            {"object": "list", "data": data, "model": body.get("model"), "usage": {"prompt_tokens": tokens}}
-        )
-    )
+    usage = {"prompt_tokens": tokens}
+    return json_response({"object": "list", "data": data, "model": body.get("model"), "usage": usage})
 
 
 def _rerank(http: HttpRequest) -> HttpResponse:
@@ -185,9 +182,7 @@ def _rerank(http: HttpRequest) -> HttpResponse:
     scores = [sum(map(mul, wanted, answers.embed(text, size=256))) for text in texts]
     results = [{"index": index, "relevance_score": score} for index, score in enumerate(scores)]
     tokens = sum(map(answers.count_tokens, (query, *texts)))
-    return HttpResponse(
-        body=encode_json({"model": body.get("model"), "results": results, "usage": {"prompt_tokens": tokens}})
-    )
+    return json_response({"model": body.get("model"), "results": results, "usage": {"prompt_tokens": tokens}})
 
 
 def _respond(model: str, request: Request) -> Response:

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
 from dragoman.schema.cost_bounds import check_size
+from dragoman.schema.traverse import as_list
 from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject, is_list, is_object
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json import encode_json, object_of
 
 Schema: TypeAlias = JsonObject | bool
 MAX_OPTIONAL_DEPTH = 4
@@ -165,8 +166,8 @@ class _ExampleBuilder:
     def _conditional(self, schema: JsonObject, level: int, name: str) -> Any:
         rest = {key: value for key, value in schema.items() if key not in ("if", "then", "else")}
         branches = (
-            _merge(_merge(rest, schema["if"]), _as_object(schema.get("then"))),
-            _merge(rest, _as_object(schema.get("else"))),
+            _merge(_merge(rest, schema["if"]), object_of(schema.get("then"))),
+            _merge(rest, object_of(schema.get("else"))),
         )
         return self._first_valid((self.value(branch, level, name) for branch in branches), schema)
 
@@ -239,14 +240,14 @@ class _ExampleBuilder:
     def _matching(self, schema: JsonObject, name: str) -> str:
         """Try simple texts for a pattern: the schema's own examples, the pattern itself, the prompt's words, runs."""
         pattern: str = schema["pattern"]
-        own = [*_as_list(schema.get("examples", [])), schema.get("default"), pattern.strip("^$")]
+        own = [*as_list(schema.get("examples", [])), schema.get("default"), pattern.strip("^$")]
         for text in (*own, *self._words, name, *_PATTERN_CANDIDATES):
             if isinstance(text, str) and self._is_valid(text, schema):
                 return text
         raise ValueError(f"no simple text matches the pattern {pattern!r}; add one to the schema as 'examples'")
 
     def _number(self, schema: JsonObject, _level: int, _name: str) -> float:
-        is_integer = "integer" in _as_list(schema.get("type"))
+        is_integer = "integer" in as_list(schema.get("type"))
         step = schema.get("multipleOf") or 1
         low = schema.get("minimum", schema.get("exclusiveMinimum"))
         high = schema.get("maximum", schema.get("exclusiveMaximum"))
@@ -279,7 +280,7 @@ def _type_of(schema: JsonObject, level: int) -> str:
 
 def _schema_of_extra(name: str, schema: JsonObject) -> Schema:
     """Return the schema of a property that is not in `properties`."""
-    by_pattern = _as_object(schema.get("patternProperties"))
+    by_pattern = object_of(schema.get("patternProperties"))
     other = schema.get("additionalProperties")
     matches: list[Schema] = [by_pattern[pattern] for pattern in by_pattern if not validate(name, {"pattern": pattern})]
     return matches[0] if matches else other if is_object(other) else {}
@@ -304,9 +305,9 @@ def _merge(left: JsonObject, right: JsonObject) -> JsonObject:
         elif key == "required":
             both[key] = [*dict.fromkeys([*mine, *theirs])]
         elif key == "enum":
-            both[key] = _common(_as_list(mine), _as_list(theirs))
+            both[key] = _common(as_list(mine), as_list(theirs))
         elif key == "type" and mine != theirs:
-            types = [one for one in _as_list(mine) if one in _as_list(theirs) or (one, theirs) == ("integer", "number")]
+            types = [one for one in as_list(mine) if one in as_list(theirs) or (one, theirs) == ("integer", "number")]
             both[key] = "integer" if not types and (mine, theirs) == ("number", "integer") else types
         elif isinstance(mine, int | float) and isinstance(theirs, int | float):
             both[key] = max(mine, theirs) if key in _LOWER_BOUNDS else min(mine, theirs)
@@ -324,11 +325,3 @@ def _with_higher_minimum(schema: JsonObject, number: int) -> JsonObject:
         return schema
     minimum: float = schema.get("minimum") or schema.get("exclusiveMinimum") or 0
     return {**schema, "minimum": minimum + number}
-
-
-def _as_object(schema: object) -> JsonObject:
-    return schema if is_object(schema) else {}
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if is_list(value) else [value]

@@ -5,6 +5,7 @@ like an alias. A pool of `providers` stands before a model, like a provider: `ac
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
 from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
@@ -204,15 +205,4 @@ def bind_fallbacks(fallbacks: Fallbacks, find: Callable[[str], Any], /) -> dict[
     >>> bind_fallbacks({"timed_out": "groq/llama"}, lambda spec: [spec])["timed_out"]()
     ['groq/llama']
     """
-    return {kind: spec if callable(spec) else _Found(find, spec) for kind, spec in fallbacks.items()}
-
-
-class _Found:
-    """The targets of a spec, found when they are needed."""
-
-    def __init__(self, find: Callable[[str], Any], spec: str) -> None:
-        self._find = find
-        self._spec = spec
-
-    def __call__(self) -> Any:
-        return self._find(self._spec)
+    return {kind: spec if callable(spec) else partial(find, spec) for kind, spec in fallbacks.items()}

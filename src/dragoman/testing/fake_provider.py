@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from threading import Lock
 from typing import Unpack
 
+from dragoman.demo.provider import MemoryHandle
 from dragoman.engine.call_options import CallOptions
 from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset, TimedOut
@@ -115,34 +116,18 @@ class Scripted(InProcessProvider):
             return render(self._lines[number], wire, request)
 
 
-class _ScriptedHandle:
+class _ScriptedHandle(MemoryHandle):
     """Reads the chunks of an answer, then ends as its line says."""
 
     def __init__(self, answer: EncodedAnswer) -> None:
-        self._chunks = list(answer.chunks)
+        super().__init__(list(answer.chunks))
         self._ending = answer.ending
 
-    def read(self, _within: float | None, /) -> bytes:
-        if self._chunks:
-            return self._chunks.pop(0)
-        if self._ending in ("stall", "reset"):
+    def read(self, within: float | None, /) -> bytes:
+        data = super().read(within)
+        if not data and self._ending in ("stall", "reset"):
             raise _error_in_body(self._ending)
-        return b""
-
-    async def aread(self, within: float | None, /) -> bytes:
-        return self.read(within)
-
-    def finish(self) -> None:
-        self._chunks.clear()
-
-    async def afinish(self) -> None:
-        self.finish()
-
-    def close(self) -> None:
-        self._chunks.clear()
-
-    async def aclose(self) -> None:
-        self.close()
+        return data
 
 
 def _error_without_head(ending: Ending) -> DragomanError:

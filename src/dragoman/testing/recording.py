@@ -8,12 +8,14 @@ import asyncio
 import difflib
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dragoman.demo.provider import MemoryHandle
 from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import DragomanError, InvalidRequest, TransportError
 from dragoman.events import Event, PartDelta
@@ -107,40 +109,28 @@ class Recorder:
 
     def send(self, effect: Send, /) -> HttpResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
-        try:
+        with recorder.failure():
             http_response = self._transport.send(effect)
-        except DragomanError as error:
-            recorder.fail(error)
-            raise
         recorder.add_response(http_response)
         return http_response
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
-        try:
+        with recorder.failure():
             http_response = await self._transport.asend(effect)
-        except DragomanError as error:
-            recorder.fail(error)
-            raise
         recorder.add_response(http_response)
         return http_response
 
     def open(self, effect: Open, /) -> Exchange:
         recorder = _ExchangeRecorder(self.tape, effect.request)
-        try:
+        with recorder.failure():
             exchange = self._transport.open(effect)
-        except DragomanError as error:
-            recorder.fail(error)
-            raise
         return Exchange(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
 
     async def aopen(self, effect: Open, /) -> Exchange:
         recorder = _ExchangeRecorder(self.tape, effect.request)
-        try:
+        with recorder.failure():
             exchange = await self._transport.aopen(effect)
-        except DragomanError as error:
-            recorder.fail(error)
-            raise
         return Exchange(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
 
     def close(self) -> None:
@@ -189,9 +179,15 @@ class _ExchangeRecorder:
         if not data:
             self.end()
 
-    def fail(self, error: DragomanError) -> None:
-        self._set_failure(error)
-        self.end()
+    @contextmanager
+    def failure(self) -> Iterator[None]:
+        """Record an error that the block raises; it is the end of the exchange."""
+        try:
+            yield
+        except DragomanError as error:
+            self._set_failure(error)
+            self.end()
+            raise
 
     def end(self) -> None:
         """Add the exchange to the tape, once."""
@@ -263,20 +259,14 @@ class _RecordingHandle:
         self._head = head
 
     def read(self, within: float | None, /) -> bytes:
-        try:
+        with self._recorder.failure():
             data = self._handle.read(within)
-        except DragomanError as error:
-            self._recorder.fail(error)
-            raise
         self._recorder.add_chunk(self._head, data)
         return data
 
     async def aread(self, within: float | None, /) -> bytes:
-        try:
+        with self._recorder.failure():
             data = await self._handle.aread(within)
-        except DragomanError as error:
-            self._recorder.fail(error)
-            raise
         self._recorder.add_chunk(self._head, data)
         return data
 
@@ -394,41 +384,29 @@ class Replayer:
         raise ReplayMiss(_difference(pairs) if pairs else f"the tape has no more exchanges, got {model}: {request}")
 
 
-class _ReplayHandle:
+class _ReplayHandle(MemoryHandle):
     """Reads the chunks of a recorded answer, with the recorded timing."""
 
     def __init__(self, replayer: Replayer, recorded: RecordedExchange, answer: EncodedAnswer) -> None:
+        super().__init__(list(answer.chunks))
         self._replayer = replayer
         self._failure = recorded.failure if recorded.moments or answer.status is None else None
         times = [moment.at for moment in recorded.moments]
         self._times = iter([0.0, *(later - sooner for sooner, later in pairwise(times))])
-        self._chunks: Iterator[bytes] = iter(answer.chunks)
 
-    def read(self, _within: float | None, /) -> bytes:
+    def read(self, within: float | None, /) -> bytes:
         time.sleep(self._replayer.wait(next(self._times, 0.0)))
-        return self._next()
+        return self._next(within)
 
-    async def aread(self, _within: float | None, /) -> bytes:
+    async def aread(self, within: float | None, /) -> bytes:
         await asyncio.sleep(self._replayer.wait(next(self._times, 0.0)))
-        return self._next()
+        return self._next(within)
 
-    def _next(self) -> bytes:
-        data = next(self._chunks, b"")
+    def _next(self, within: float | None) -> bytes:
+        data = super().read(within)
         if not data and self._failure is not None:
             _raise_transport(self._failure)
         return data
-
-    def finish(self) -> None:
-        self._chunks = iter(())
-
-    async def afinish(self) -> None:
-        self.finish()
-
-    def close(self) -> None:
-        self.finish()
-
-    async def aclose(self) -> None:
-        self.finish()
 
 
 def _raise_transport(failure: RecordedFailure) -> None:

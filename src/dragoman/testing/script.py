@@ -13,6 +13,7 @@ from dragoman.events import Event, PartDelta, fold, to_events
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import (
     Finish,
+    JsonObject,
     Message,
     Request,
     Response,
@@ -238,6 +239,11 @@ def whole_answer(whole: HttpResponse | RawResponse, /) -> EncodedAnswer:
     return EncodedAnswer(status=whole.status, headers=dict(whole.headers), chunks=[whole.body], length=len(whole.body))
 
 
+def json_answer(status: int, body: JsonObject, /) -> EncodedAnswer:
+    """A response with a JSON body."""
+    return whole_answer(HttpResponse(status=status, body=msgspec.json.encode(body)))
+
+
 def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> EncodedAnswer:
     """Encode the events of an answer: as a stream if the request asks for one, otherwise as one body."""
     if not request.stream:
@@ -269,8 +275,7 @@ def script_ended_error(count: int, /) -> Truncated:
 
 def _error_inside_200(error: DragomanError, wire: Wire, request: Request) -> EncodedAnswer:
     if not request.stream:
-        body = wire.server.encode_error(error).body
-        return EncodedAnswer(status=200, headers={"content-type": "application/json"}, chunks=[body], length=len(body))
+        return whole_answer(HttpResponse(body=wire.server.encode_error(error).body))
     encoder = wire.server.stream_encoder(request)
     started = to_events(as_response("Hello."))[0]
     chunks = [chunk for event in (started, error) if (chunk := encoder.feed(event))]

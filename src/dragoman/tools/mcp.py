@@ -42,17 +42,8 @@ STOP_TIMEOUT = 15.0
 class McpConnection:
     """Opens a toolbox: await it, or enter it with `async with` or `with`."""
 
-    def __init__(
-        self,
-        server: "str | Sequence[str | Path]",
-        /,
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: "str | Path | None" = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: float | None = TIMEOUT,
-    ) -> None:
-        self._session = McpSession(server, env=env, cwd=cwd, headers=headers, timeout=timeout)
+    def __init__(self, session: "McpSession", /) -> None:
+        self._session = session
 
     def __await__(self) -> Generator[Any, Any, Toolbox]:
         """Return the open toolbox; close it at the end."""

@@ -88,9 +88,9 @@ class Toolbox:
         `env` and `cwd` are for a command, `headers` for a URL. `timeout` limits each tool call, in seconds. Await the
         result, or enter it with `async with` or `with`. Closing the toolbox closes the connection and ends the command.
         """
-        from dragoman.tools.mcp import McpConnection
+        from dragoman.tools.mcp import McpConnection, McpSession
 
-        return McpConnection(server, env=env, cwd=cwd, headers=headers, timeout=timeout)
+        return McpConnection(McpSession(server, env=env, cwd=cwd, headers=headers, timeout=timeout))
 
     def close(self) -> None:
         """Close the connection to the MCP server, if there is one."""

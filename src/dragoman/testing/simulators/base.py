@@ -10,7 +10,7 @@ Some losses are accepted by a real provider without an error: the answer is only
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
-from typing import ClassVar, NamedTuple, Self, TypeAlias, Unpack, cast
+from typing import ClassVar, NamedTuple, TypeAlias, Unpack, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -27,11 +27,21 @@ from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.providers import PROVIDERS
 from dragoman.testing.fake_provider import InProcessProvider
 from dragoman.testing.faulty_server import FaultyServer
-from dragoman.testing.script import Answer, EncodedAnswer, as_response, base_path, render_events, split_words, wire_of
+from dragoman.testing.script import (
+    Answer,
+    EncodedAnswer,
+    as_response,
+    base_path,
+    json_answer,
+    render_events,
+    split_words,
+    wire_of,
+)
 from dragoman.testing.simulators.seals import Seals
 from dragoman.types import JsonObject, Message, Part, Request, Response, Text, Thinking, ToolCall, is_object
 from dragoman.types.checks import as_text, naming, wrong_value
 from dragoman.types.parameters import named_methods
+from dragoman.wires.common.json import object_of
 from dragoman.wires.common.server_endpoints import CountTokens
 
 Reply: TypeAlias = Callable[[Request], Answer]
@@ -261,7 +271,7 @@ class Simulator(InProcessProvider):
                     error = decode_error
         if (refusal := self._check(self._call(http, model, body), error)) is not None:
             return refusal
-        return _json_answer(200, self.encode_count(prompt_tokens(request)))
+        return json_answer(200, self.encode_count(prompt_tokens(request)))
 
     def _call(self, http: HttpRequest, model: str, body: JsonObject) -> ProviderCall:
         headers = {name.lower(): value for name, value in http.headers.items()}
@@ -276,7 +286,7 @@ class Simulator(InProcessProvider):
 
     def _refuse(self, rule: str, violation: Violation, *, is_reported: bool = False) -> EncodedAnswer:
         self.refusals.append(Refusal(rule=rule, violation=violation, is_reported=is_reported))
-        return _json_answer(violation.status, self.encode_refusal(violation))
+        return json_answer(violation.status, self.encode_refusal(violation))
 
     def _note_losses(self, body: JsonObject) -> None:
         number = len(self.requests)
@@ -313,11 +323,6 @@ class Simulator(InProcessProvider):
         return replace(call, id=self.CALL_IDS.format(f"{self._calls:08d}"))
 
 
-def _json_answer(status: int, body: JsonObject) -> EncodedAnswer:
-    data = msgspec.json.encode(body)
-    return EncodedAnswer(status=status, headers={"content-type": "application/json"}, chunks=[data], length=len(data))
-
-
 def _keys(parts: Iterable[Part]) -> list[str]:
     calls = [part.id for part in parts if isinstance(part, ToolCall)]
     return calls or [part.text for part in parts if isinstance(part, Text) and part.text]
@@ -333,10 +338,6 @@ class SimulatorServer(FaultyServer):
         super().__init__()
         self.simulator = simulator
 
-    def __enter__(self) -> Self:
-        super().__enter__()
-        return self
-
     @property
     def url(self) -> str:
         """The base URL for clients of this provider."""
@@ -349,15 +350,9 @@ class SimulatorServer(FaultyServer):
 # Reading JSON that may have any form ----------------------------------------------------------------------------------
 
 
-def text_of(value: object, /) -> str:
-    """A text, or "" for anything else."""
-    return value if isinstance(value, str) else ""
-
-
 def member(value: JsonObject, name: str, /) -> JsonObject:
     """A member that is an object; {} for anything else."""
-    found = value.get(name)
-    return found if is_object(found) else {}
+    return object_of(value.get(name))
 
 
 def number_of(value: object, /) -> float:

@@ -13,10 +13,9 @@ from dragoman.testing.simulators.base import (
     Simulator,
     Violation,
     member,
-    text_of,
 )
 from dragoman.types import JsonObject, Part, Thinking, is_list, is_object
-from dragoman.wires.common.json import objects
+from dragoman.wires.common.json import objects, text_of
 
 _ROLES = ("system", "user", "assistant", "tool")
 

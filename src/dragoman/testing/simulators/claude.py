@@ -18,13 +18,12 @@ from dragoman.testing.simulators.base import (
     Violation,
     member,
     number_of,
-    text_of,
 )
 from dragoman.testing.simulators.schemas import ANTHROPIC, schema_problems
 from dragoman.testing.simulators.seals import Seals, digest
 from dragoman.types import JsonObject, Part, Thinking, ToolCall, is_list, is_object
 from dragoman.types.data_urls import decode_base64
-from dragoman.wires.common.json import objects
+from dragoman.wires.common.json import objects, text_of
 
 _FIELDS = frozenset(
     "model max_tokens messages system stop_sequences stream tools tool_choice output_config output_format thinking "

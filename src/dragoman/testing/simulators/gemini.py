@@ -11,12 +11,11 @@ from dragoman.testing.simulators.base import (
     Simulator,
     Violation,
     member,
-    text_of,
 )
 from dragoman.testing.simulators.schemas import GOOGLE_OPENAPI, schema_problems
 from dragoman.testing.simulators.seals import digest
 from dragoman.types import JsonObject, Part, Text, Thinking, ToolCall, is_object
-from dragoman.wires.common.json import objects
+from dragoman.wires.common.json import objects, text_of
 
 PLACEHOLDERS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """Signatures that Google accepts for calls that no Gemini model made. They cost quality, so each is a loss."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from dragoman.http import HttpRequest
-from dragoman.testing.script import EncodedAnswer
+from dragoman.testing.script import EncodedAnswer, json_answer
 from dragoman.testing.simulators.base import (
     HistoryStep,
     ProviderCall,
@@ -16,12 +16,11 @@ from dragoman.testing.simulators.base import (
     Violation,
     member,
     number_of,
-    text_of,
 )
 from dragoman.testing.simulators.schemas import OPENAI_STRICT, schema_problems
 from dragoman.testing.simulators.seals import digest
 from dragoman.types import JsonObject, Opaque, Part, Text, Thinking, ToolCall, is_list, is_object
-from dragoman.wires.common.json import objects
+from dragoman.wires.common.json import objects, text_of
 
 _FIELDS = frozenset(
     "model input instructions background context_management conversation include max_output_tokens max_tool_calls "
@@ -141,8 +140,7 @@ class GptSimulator(Simulator):
         usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 3}
         usage |= {"output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 12}
         head = {"id": f"resp_cmp{len(self.http)}", "object": "response.compaction", "created_at": 1_794_900_000}
-        data = msgspec.json.encode({**head, "output": output, "usage": usage})
-        return EncodedAnswer(status=200, headers={"content-type": "application/json"}, chunks=[data], length=len(data))
+        return json_answer(200, {**head, "output": output, "usage": usage})
 
 
 def _is_thinking(call: ProviderCall) -> bool:

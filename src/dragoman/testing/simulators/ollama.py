@@ -11,10 +11,9 @@ from dragoman.testing.simulators.base import (
     Simulator,
     Violation,
     member,
-    text_of,
 )
 from dragoman.types import JsonObject, Part, Thinking, is_list, is_object
-from dragoman.wires.common.json import objects
+from dragoman.wires.common.json import objects, text_of
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _THINK = (True, False, None, "low", "medium", "high", "max")

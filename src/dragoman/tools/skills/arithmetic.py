@@ -32,14 +32,6 @@ def _floor(value: Decimal) -> Decimal:
     return value.to_integral_value(rounding=ROUND_FLOOR, context=_EXACT)
 
 
-def _largest(*values: Decimal) -> Decimal:
-    return max(values)
-
-
-def _smallest(*values: Decimal) -> Decimal:
-    return min(values)
-
-
 def _ceiling(value: Decimal) -> Decimal:
     return value.to_integral_value(rounding=ROUND_CEILING, context=_EXACT)
 
@@ -48,8 +40,8 @@ _FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "abs": _EXACT.abs,
     "ceil": _ceiling,
     "floor": _floor,
-    "max": _largest,
-    "min": _smallest,
+    "max": lambda *values: max(values),
+    "min": lambda *values: min(values),
     "round": _round,
     "sqrt": _EXACT.sqrt,
 }
