@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from dragoman.engine.call_context import Timeouts
     from dragoman.engine.error_policy import ErrorPolicy
     from dragoman.engine.explanation import Explanation
-    from dragoman.engine.failover import ChainOptions, CooldownStarted
-    from dragoman.engine.health import Health, TargetHealth
+    from dragoman.engine.failover import ChainOptions
+    from dragoman.engine.health import CooldownStarted, Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed_output import Parsed
     from dragoman.events import (
@@ -371,10 +371,10 @@ _LAZY = {
     "wires.dicts": "messages_from tools_from",
     "engine.call_context": "Timeouts",
     "engine.error_policy": "ErrorPolicy",
-    "engine.failover": "CooldownStarted ChainOptions",
+    "engine.failover": "ChainOptions",
     "agents.compaction": "compact",
     "schema.output_type": "OutputType schema_of",
-    "engine.health": "TargetHealth Health",
+    "engine.health": "CooldownStarted TargetHealth Health",
     "targets.health_policy": "HealthPolicy",
     "targets.pools": "DeploymentLimits DeploymentPool",
     "io.hooks": "Call Hooks",

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Now, Open, Read, Send, Sleep
 from dragoman.engine.error_policy import ErrorPolicy, error_policy
-from dragoman.engine.failover import ChainOptions, CooldownStarted, run
-from dragoman.engine.health import Health, TargetHealth, TrialLease
+from dragoman.engine.failover import ChainOptions, run
+from dragoman.engine.health import CooldownStarted, Health, TargetHealth, TrialLease
 from dragoman.errors import (
     AuthFailed,
     BadRequest,

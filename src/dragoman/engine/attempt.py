@@ -27,7 +27,7 @@ HEAVY_MESSAGES = 1000
 HEAVY_VALUES = 5000
 """JSON values in tool call arguments above which encoding runs outside the event loop."""
 HEAVY_TEXT = 64 * 1024
-"""The same for the characters of tool results."""
+"""Characters in tool results above which encoding runs outside the event loop."""
 T = TypeVar("T")
 Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
 

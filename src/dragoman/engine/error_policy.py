@@ -1,11 +1,11 @@
-"""What happens after an error: a retry, the next target, or the end of the call."""
+"""What happens after an error: a retry, the next target, or the end of the call. `decide` decides it, for chains."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from dragoman.engine.effects import Job, Plan, perform
-from dragoman.errors import DragomanError, ProviderError, SetupError, redact
+from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, redact
 from dragoman.http import MAX_WAIT
 from dragoman.types.structs import SetupStruct
 
@@ -24,47 +24,71 @@ class ErrorPolicy(SetupStruct, frozen=True, kw_only=True):
     """Whether it counts against the target's health."""
 
 
-class Decision(NamedTuple):
-    """What to do after an error: retry the target, try the next one, or fail unless the target has fallbacks."""
+class Failure(NamedTuple):
+    """What a chain knows of an attempt that failed."""
 
-    outcome: Literal["retry", "next", "fail"]
-    seconds: float = 0.0
-    """Until the retry."""
+    error: DragomanError
+    policy: ErrorPolicy
+    retries: int
+    """How often the target was tried again before."""
+    backoff: float
+    """Seconds to wait before a retry, unless the error has a Retry-After."""
+    time_left: float
+    """Seconds until the deadline of the call."""
+    is_other_available: bool
+    """Whether another target of the chain can be called now."""
+    prefers_other: bool
+    """Whether another available target is tried before a retry: this one is on cooldown, or its pool has more."""
+    has_fallback: bool
+    """Whether targets are configured to continue with after this error."""
+
+
+class Decision(NamedTuple):
+    """What to do after an error."""
+
+    outcome: Literal["retry", "next", "restart", "fail"]
+    """Retry the target, try the next one, start the broken stream again with the next one, or raise the error."""
+    wait: float = 0.0
+    """Seconds until the retry."""
     cooldown: float | None = None
     """The Retry-After in seconds, if it is too long to wait for."""
+    may_come_back: bool = False
+    """With "next": whether the target is tried again after the others."""
 
 
-def decide(
-    error: DragomanError,
-    policy: ErrorPolicy,
-    options: "ChainOptions",
-    backoff: float,
-    time_left: float,
-    /,
-    *,
-    may_stay: bool,
-    has_other: bool,
-) -> Decision:
+def decide(failure: Failure, options: "ChainOptions", /) -> Decision:
     """What to do after an error.
-
-    `may_stay`: the target may be tried again. `has_other`: another target is available.
 
     >>> from dragoman.engine.failover import ChainOptions
     >>> from dragoman.errors import RateLimited
-    >>> policy = ErrorPolicy(retry=True, fail_over=True, count_failure=True)
-    >>> decide(RateLimited("slow", retry_after=9), policy, ChainOptions(), 0.2, 60.0, may_stay=True, has_other=True)
-    Decision(outcome='next', seconds=0.0, cooldown=9)
+    >>> error, policy = RateLimited("slow", retry_after=9), ErrorPolicy(retry=True, fail_over=True, count_failure=True)
+    >>> decide(Failure(error, policy, 0, 0.2, 60.0, True, False, False), ChainOptions())
+    Decision(outcome='next', wait=0.0, cooldown=9, may_come_back=True)
     """
-    leave: Literal["next", "fail"] = "next" if policy.fail_over else "fail"
-    wait = backoff
+    error, policy = failure.error, failure.policy
+    may_retry = policy.retry and failure.retries < options.retries
+    has_other = policy.fail_over and failure.is_other_available
+    may_stay = may_retry and not (failure.prefers_other and has_other)
+    wait, cooldown = failure.backoff, None
     if error.retry_after is not None:
         wait = min(MAX_WAIT, error.retry_after)
         is_last = may_stay and not has_other
         longest = options.max_retry_after if is_last else options.max_retry_after_with_fallback
-        is_too_long = wait > longest or (is_last and wait >= time_left)
-        if is_too_long and (policy.retry or policy.fail_over):
-            return Decision(leave, cooldown=wait)
-    return Decision("retry", wait) if may_stay and wait < time_left else Decision(leave)
+        is_too_long = wait > longest or (is_last and wait >= failure.time_left)
+        cooldown = wait if is_too_long and (policy.retry or policy.fail_over) else None
+    if isinstance(error, Interrupted):
+        return Decision("restart" if _may_restart(error, options) else "fail", cooldown=cooldown)
+    if may_stay and cooldown is None and wait < failure.time_left:
+        return Decision("retry", wait)
+    if policy.fail_over or failure.has_fallback:
+        return Decision("next", cooldown=cooldown, may_come_back=may_retry and has_other)
+    return Decision("fail", cooldown=cooldown)
+
+
+def _may_restart(error: Interrupted, options: "ChainOptions") -> bool:
+    """Whether a broken stream may start again with another target, which would not fail in the same way."""
+    cause = error.__cause__
+    return options.on_interrupt == "restart" and (not isinstance(cause, DragomanError) or cause.fail_over)
 
 
 def error_policy(error: DragomanError, options: "ChainOptions", /) -> Plan[ErrorPolicy]:

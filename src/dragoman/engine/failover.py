@@ -8,7 +8,7 @@ the response and on the error that ends the chain.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
 from dragoman.engine.effects import Now, Observe, Plan, Random, Sleep
-from dragoman.engine.error_policy import ErrorPolicy, decide, describe, error_policy
+from dragoman.engine.error_policy import ErrorPolicy, Failure, decide, describe, error_policy
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
-from dragoman.engine.health import Health, TargetAdmission, TrialLease
+from dragoman.engine.health import CooldownStarted, Health, TargetAdmission, TrialLease
 from dragoman.engine.plain_call import is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.several_answers import several_answers
@@ -104,14 +104,6 @@ class ChainOptions(SetupStruct, frozen=True, kw_only=True):
         return self.order != "in_order" or self.affinity != "none" or bool(self.fallbacks)
 
 
-class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """Sent to observers when a target is put on cooldown."""
-
-    target: str
-    seconds: float
-    why: str
-
-
 class _Candidate(msgspec.Struct, eq=False):
     """A target that may still be called in this chain."""
 
@@ -155,8 +147,13 @@ class Chain:
 
     current_target: str | None = None
     """The target of the attempt that is running, for callers that abandon the plan."""
+    # `run` sets these: a call that ends on the fast path needs none of them.
     _candidates: list[_Candidate]
     """The targets that are left, without the one that is being tried."""
+    _attempts: list[Attempt]
+    _errors: list[DragomanError]
+    """Those of the failed attempts."""
+    _media_cache: MediaCache
     _deadline: float | None = None
     _interrupted: tuple[str, Interrupted] | None = None
     _loads: Loads | None = None
@@ -180,14 +177,7 @@ class Chain:
         if self._adapt is not None or not _has_fast_path(self._request, targets, self._options):
             return self.run(targets)
         self.current_target = targets[0].name
-        return plain_call(
-            self._request,
-            targets[0],
-            self._health,
-            self._options.timeouts,
-            lambda error, began: self.run(targets, error, began),
-            self._health.loads if len(targets) > 1 else None,
-        )
+        return plain_call(self._request, targets, self._health, self._options.timeouts, self.run)
 
     def run(
         self, targets: Sequence[Target], failure: DragomanError | None = None, began: float | None = None, /
@@ -197,8 +187,8 @@ class Chain:
         A call that began at an earlier moment may have tried the first target: `failure` is the error of that attempt.
         """
         now: float = (yield Now()) if began is None else began
-        self._attempts: list[Attempt] = []
-        self._errors: list[DragomanError] = []
+        self._attempts = []
+        self._errors = []
         self._media_cache = MediaCache()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
@@ -252,7 +242,7 @@ class Chain:
             if admission is not None:
                 return index, admission
             now = yield Now()
-        ends = [(self._cooldown_end(candidate.name), index) for index, candidate in enumerate(self._candidates)]
+        ends = [(self._health.cooldown_end(each.name), index) for index, each in enumerate(self._candidates)]
         indexes = [index for _, index in sorted(ends) if self._can_be_called_anyway(self._candidates[index], now)]
         if self._options.when_all_cooling_down == "shed":
             return (yield from self._choose_while_shedding(indexes, now))
@@ -310,9 +300,6 @@ class Chain:
         health = self._health.get(name)
         return health.is_healthy or (health.state == "cooldown" and now >= (health.until or 0.0))
 
-    def _cooldown_end(self, name: str) -> float:
-        return self._health.get(name).until or 0.0
-
     # One target ------------------------------------------------------------------------------------------------------
 
     def _try(
@@ -322,28 +309,30 @@ class Chain:
 
         `failure` is the error of a first attempt of the fast path.
         """
-        name, began = candidate.name, now
+        name = candidate.name
+        next_try: float | None = now
         try:
             if candidate.not_before is not None:
                 wait = max(0.0, candidate.not_before - now)
                 if wait > self._options.max_retry_after or not self._is_in_time(now + wait):
                     return None
                 yield Sleep(wait)
-                began = yield Now()
-            while True:
+                next_try = yield Now()
+            if failure is not None:
+                self.current_target = None
+                next_try = yield from self._handle_error(candidate, failure, now, admission)
+            while next_try is not None:
+                began = next_try
                 if self._deadline is not None and began >= self._deadline:
                     raise self._deadline_error(candidate)
                 self.current_target = name
                 try:
-                    if failure is not None:  # the fast path made this attempt; handle its error below
-                        error, failure = failure, None
-                        raise error
                     completed = yield from self._attempt(candidate, began)
                 except DragomanError as error:
                     self.current_target = None
                     if candidate.without_tool_media and isinstance(error, Unsupported):
                         return None  # the first attempt has recorded the same error
-                    backoff = yield from self._handle_error(candidate, error, began, admission)
+                    next_try = yield from self._handle_error(candidate, error, began, admission)
                 else:
                     if completed is None:
                         self._candidates.append(candidate)
@@ -351,14 +340,7 @@ class Chain:
                     response = self._complete(name, completed, began)
                     yield Observe(self._attempts[-1])
                     return response
-                if backoff is None:
-                    return None
-                yield Sleep(backoff)
-                candidate.retries += 1
-                began = yield Now()
-                if self._must_leave(candidate, admission, began):
-                    self._candidates.append(candidate)
-                    return None
+            return None
         finally:
             if isinstance(admission, TrialLease):
                 self._health.release_trial(name, admission)
@@ -424,73 +406,102 @@ class Chain:
     def _handle_error(
         self, candidate: _Candidate, error: DragomanError, began: float, admission: TargetAdmission
     ) -> Plan[float | None]:
-        """Record an error. Seconds until the retry, or None to try the next target; raises if the call must end."""
+        """Record an error, and do what `decide` decides. Raises the error if it ends the call.
+
+        Returns the moment of the retry, after the wait for it; None means: try the next target.
+        """
         now: float = yield Now()
         number: float = yield Random()
         policy = yield from error_policy(error, self._options)
         name, reason, cooldown_before = candidate.name, describe(error), self._health.get(candidate.name).until
-        may_retry = policy.retry and candidate.retries < self._options.retries
-        has_other = policy.fail_over and self._is_another_available(now)
+        is_other_available = self._is_another_available(now)
+        is_on_cooldown = self._count_failure(candidate, error, policy, now, began, admission)
         pool = candidate.target.pool
-        may_leave = pool is not None and any(each.target.pool is pool for each in self._candidates)
-        # A refused key belongs to one deployment only. Put it on cooldown, so that later requests do not try it first.
-        if policy.count_failure or (pool is not None and isinstance(error, AuthFailed)):
-            may_leave |= self._health.record_failure(name, now, reason, admission, began=began)
-        backoff = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(candidate.retries, 10))
-        may_stay = may_retry and not (may_leave and has_other)
-        time_left = math.inf if self._deadline is None else self._deadline - now
-        decision = decide(error, policy, self._options, backoff, time_left, may_stay=may_stay, has_other=has_other)
+        has_others_in_pool = pool is not None and any(each.target.pool is pool for each in self._candidates)
+        fallback = self._find_fallback(candidate, error)
+        failure = Failure(
+            error,
+            policy,
+            candidate.retries,
+            backoff=number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(candidate.retries, 10)),
+            time_left=math.inf if self._deadline is None else self._deadline - now,
+            is_other_available=is_other_available,
+            prefers_other=is_on_cooldown or has_others_in_pool,
+            has_fallback=bool(fallback),
+        )
+        decision = decide(failure, self._options)
         if decision.cooldown is not None:
             candidate.not_before = now + decision.cooldown
             self._health.cool_down(name, candidate.not_before, reason)
         yield from self._record_failure(name, error, now - began, cooldown_before, now)
-        if isinstance(error, Interrupted):
-            self._restart_or_raise(name, error)
-        elif decision.outcome == "retry":
-            return decision.seconds
-        elif not self._add_fallbacks(candidate, error) and decision.outcome == "fail":
-            raise self._with_attempts(error)
-        else:
-            self._try_later(candidate, error, may_retry=may_retry and has_other)
-        return None
+        match decision.outcome:
+            case "retry":
+                return (yield from self._wait_for_retry(candidate, decision.wait, admission))
+            case "next":
+                self._insert_fallback(fallback)
+                self._try_later(candidate, error, may_come_back=decision.may_come_back)
+                return None
+            case "restart":
+                self._interrupted = name, cast("Interrupted", error)
+                return None
+            case "fail":
+                raise self._with_attempts(error)
+
+    def _wait_for_retry(self, candidate: _Candidate, wait: float, admission: TargetAdmission) -> Plan[float | None]:
+        """The moment of the retry, after the wait; None if another target must be tried first."""
+        yield Sleep(wait)
+        candidate.retries += 1
+        now: float = yield Now()
+        if self._must_leave(candidate, admission, now):
+            self._candidates.append(candidate)
+            return None
+        return now
+
+    def _count_failure(
+        self,
+        candidate: _Candidate,
+        error: DragomanError,
+        policy: ErrorPolicy,
+        now: float,
+        began: float,
+        admission: TargetAdmission,
+    ) -> bool:
+        """Count an error against the health of a target; True if the target is on cooldown because of it."""
+        # A refused key belongs to one deployment only. Put it on cooldown, so that later requests do not try it first.
+        is_refused_deployment = candidate.target.pool is not None and isinstance(error, AuthFailed)
+        if not policy.count_failure and not is_refused_deployment:
+            return False
+        return self._health.record_failure(candidate.name, now, describe(error), admission, began=began)
 
     def _fallbacks(self, candidate: _Candidate) -> Fallbacks:
         pool = candidate.target.pool
         return self._options.fallbacks if pool is None or not pool.fallbacks else pool.fallbacks
 
-    def _add_fallbacks(self, candidate: _Candidate, error: DragomanError) -> bool:
-        """Insert the fallback targets for this error at the front.
-
-        False if there are none, or if this target is itself a fallback.
-        """
+    def _find_fallback(self, candidate: _Candidate, error: DragomanError) -> list[_Candidate]:
+        """The targets to continue with after this error; none after the error of a target that is a fallback itself."""
         fallbacks = self._fallbacks(candidate)
         if not fallbacks or candidate.fallback_of is not None:
-            return False
+            return []
         kind = error_kind(error, fallbacks)
         if kind is None:
-            return False
+            return []
         known = {candidate.name, *(attempt.target for attempt in self._attempts)}
         found: Sequence[Target] = fallbacks[kind]()
-        new = [_Candidate(each, each.name, fallback_of=candidate.name) for each in found if each.name not in known]
-        names = {each.name for each in new}
-        self._candidates[:] = [*new, *(each for each in self._candidates if each.name not in names)]
-        return bool(new)
+        return [_Candidate(each, each.name, fallback_of=candidate.name) for each in found if each.name not in known]
 
-    def _try_later(self, candidate: _Candidate, error: DragomanError, *, may_retry: bool) -> None:
+    def _insert_fallback(self, fallback: list[_Candidate]) -> None:
+        """Insert the targets of a fallback at the front."""
+        names = {each.name for each in fallback}
+        self._candidates[:] = [*fallback, *(each for each in self._candidates if each.name not in names)]
+
+    def _try_later(self, candidate: _Candidate, error: DragomanError, *, may_come_back: bool) -> None:
         """Append the target to the chain again if another attempt can succeed."""
-        if may_retry:
+        if may_come_back:
             candidate.retries += 1
             self._candidates.append(candidate)
         elif isinstance(error, Unsupported) and has_result_media(self._request):
             # If no target takes the media of a tool result, the target is tried again at the end without them.
             self._candidates.append(_Candidate(candidate.target, candidate.name, without_tool_media=True))
-
-    def _restart_or_raise(self, name: str, error: Interrupted) -> None:
-        cause = error.__cause__
-        may_restart = not isinstance(cause, DragomanError) or cause.fail_over
-        if self._options.on_interrupt == "fail" or not may_restart:
-            raise self._with_attempts(error)
-        self._interrupted = name, error
 
     # The end ---------------------------------------------------------------------------------------------------------
 
@@ -510,14 +521,18 @@ class Chain:
         last = self._errors[-1] if self._errors else None
         if last is not None and len(targets) == 1:
             return self._with_attempts(last.annotate(usage=total_usage(self._errors)))
-        kind = RateLimited if last is None and targets and all(map(self._is_rate_limited, targets)) else None
+        kind = (
+            RateLimited
+            if last is None and targets and all(self._health.is_rate_limited(target.name) for target in targets)
+            else None
+        )
         if last is None and self._limit_wait is not None:
             kind = RateLimited
         wait = self._retry_after(targets, now)
         error = exhausted(self._errors, self._attempts, retry_after=wait, kind=kind)
         error.__cause__ = last
         is_shed = not self._errors and self._limit_wait is None
-        if wait is not None and is_shed and all(self._cooldown_end(target.name) - now > wait for target in targets):
+        if wait is not None and is_shed and all(self._health.cooldown_end(each.name) - now > wait for each in targets):
             error.annotate(message=f"{error.message}; try again in {wait:g} s: a success ends a cooldown early")
         return error
 
@@ -526,18 +541,8 @@ class Chain:
         if not self._errors and self._limit_wait is not None:
             return self._limit_wait
         if targets and all(not self._health.get(target.name).is_healthy for target in targets):
-            return min(self._seconds_left(target, now) for target in targets)
+            return min(self._health.seconds_until_useful(target.name, now) for target in targets)
         return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
-
-    def _seconds_left(self, target: Target, now: float) -> float:
-        """Seconds until it makes sense to try a target again. Long cooldowns are only a guess, and end at a success."""
-        seconds = max(0.0, self._cooldown_end(target.name) - now)
-        is_known = self._health.get(target.name).is_disabled or self._is_rate_limited(target)
-        return seconds if is_known else min(seconds, self._health.policy.base)
-
-    def _is_rate_limited(self, target: Target) -> bool:
-        health = self._health.get(target.name)
-        return not health.is_disabled and (health.last_error or "").startswith(RateLimited.__name__)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 

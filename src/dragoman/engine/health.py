@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.engine.target_load import Loads
+from dragoman.errors import RateLimited
 from dragoman.targets.health_policy import HealthPolicy
 
 State: TypeAlias = Literal["healthy", "cooldown", "trial"]
@@ -118,6 +119,14 @@ class LocalHealthStore:
     def all(self) -> dict[str, TargetHealth]:
         with self._lock:
             return dict(self._targets)
+
+
+class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """Sent to observers when a target is put on cooldown."""
+
+    target: str
+    seconds: float
+    why: str
 
 
 class Health:
@@ -235,6 +244,21 @@ class Health:
             return replace(_end_trial(old), until=until, reason=reason, last_error=reason, by_operator=by_operator)
 
         self._change(target, change)
+
+    def cooldown_end(self, target: str, /) -> float:
+        """When the cooldown of a target ends; 0 if it has none."""
+        return self._store.read(target).until or 0.0
+
+    def is_rate_limited(self, target: str, /) -> bool:
+        """Whether the last error of a target was a rate limit, and no operator disabled it."""
+        health = self._store.read(target)
+        return not health.is_disabled and (health.last_error or "").startswith(RateLimited.__name__)
+
+    def seconds_until_useful(self, target: str, now: float, /) -> float:
+        """Seconds until it makes sense to try a target again. Long cooldowns are only a guess, and end at a success."""
+        seconds = max(0.0, self.cooldown_end(target) - now)
+        is_known = self._store.read(target).is_disabled or self.is_rate_limited(target)
+        return seconds if is_known else min(seconds, self.policy.base)
 
     def get(self, target: str, /) -> TargetHealth:
         return self._store.read(target)

@@ -7,7 +7,7 @@ nothing about errors: the first error goes to the chain, which continues as afte
 `tests/engine/test_plain_call.py` compares it with the full chain.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from dragoman import wires
@@ -17,7 +17,6 @@ from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
 from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit, served
 from dragoman.engine.health import Health
 from dragoman.engine.prompt_caches import has_points
-from dragoman.engine.target_load import Loads
 from dragoman.errors import DragomanError, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
@@ -25,8 +24,9 @@ from dragoman.types import Request, Response
 from dragoman.types.fast_constructors import served_attempt
 from dragoman.wires.common.client_half import is_text_only
 
-FullChain: TypeAlias = Callable[[DragomanError | None, float], Plan[Response]]
-"""The plan that goes on after the error of an attempt that began at a moment; without an error, the plan of a call."""
+ContinueAsChain: TypeAlias = Callable[[Sequence[Target], DragomanError | None, float], Plan[Response]]
+"""The plan of a chain that continues a call: after the error of its first attempt, which began at a moment, or before
+any attempt, if there is no error."""
 
 
 def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
@@ -48,21 +48,19 @@ def is_plain(request: Request, target: Target, timeouts: Timeouts, /) -> bool:
 
 def plain_call(
     request: Request,
-    target: Target,
+    targets: Sequence[Target],
     health: Health,
     timeouts: Timeouts,
-    full_chain: FullChain,
-    loads: Loads | None = None,
+    continue_as_chain: ContinueAsChain,
     /,
 ) -> Plan[Response]:
-    """The response of a target that is healthy; that of the full chain if it is not, or if it fails.
-
-    If there are other targets, `loads` has the limits that this one reports.
-    """
+    """The response of the first target; that of the chain if the target is not healthy, or if it fails."""
+    target = targets[0]
+    loads = health.loads if len(targets) > 1 else None  # the limits that targets report, if there is a choice
     began: float = yield Now()
     name = target.name
     if health.get(name).state != "healthy" or (loads is not None and loads.full(target, began, 1) is not None):
-        return (yield from full_chain(None, began))
+        return (yield from continue_as_chain(targets, None, began))
     http: HttpRequest | None = None
     head: Head | None = None
     try:
@@ -99,4 +97,4 @@ def plain_call(
         deadline = None if timeouts.total is None else began + timeouts.total
         yield from name_limit(failure, CallContext(timeouts=timeouts, deadline=deadline), began)
     annotate_error(failure, target, http)
-    return (yield from full_chain(failure, began))
+    return (yield from continue_as_chain(targets, failure, began))

@@ -39,7 +39,7 @@ from dragoman.engine.effects import (
     StartJobs,
     StartPlans,
 )
-from dragoman.engine.failover import CooldownStarted
+from dragoman.engine.health import CooldownStarted
 from dragoman.engine.target_load import SharedLimits
 from dragoman.errors import DragomanError, SetupError
 from dragoman.io.stopper import Stopper

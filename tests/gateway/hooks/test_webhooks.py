@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.engine.failover import CooldownStarted
+from dragoman.engine.health import CooldownStarted
 from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key

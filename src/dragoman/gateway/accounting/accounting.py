@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dragoman.engine.failover import CooldownStarted
+from dragoman.engine.health import CooldownStarted
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import CallDelta, PartDelta
 from dragoman.gateway.accounting.bodies import BodyRecord, body_record

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from dragoman.engine.failover import CooldownStarted
+from dragoman.engine.health import CooldownStarted
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.quotas import OverLimit, QuotaReservation
 from dragoman.gateway.accounting.usage import error_type
