@@ -106,12 +106,7 @@ def key_state(provider: Provider, registry: Registry, /) -> str:
 
 
 def call_options(arguments: Namespace, /) -> CallOptions:
-    """The call options of the command line.
-
-    >>> from dragoman.cli.parser import parser_of
-    >>> call_options(parser_of("chat").parse_args(["--max-tokens", "5"]))
-    {'max_tokens': 5}
-    """
+    """The call options of the command line."""
     options: CallOptions = {}
     if arguments.system is not None:
         options["system"] = decode_argument(arguments.system)

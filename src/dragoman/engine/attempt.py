@@ -136,12 +136,7 @@ def _sign(http: HttpRequest, target: Target, deadline: float | None, rejected: s
 
 
 def build_request(request: Request, target: Target, /) -> HttpRequest:
-    """The HTTP request for a target, without I/O and also without an API key.
-
-    >>> from dragoman.targets.providers import target
-    >>> build_request(Request(), target("ollama/x")).path
-    '/api/chat'
-    """
+    """The HTTP request for a target, without I/O and also without an API key."""
     with annotate_errors(target):
         output = _checked_output_form(request, target)
         encode = wires.get(target.wire).client.encode_request

@@ -19,11 +19,7 @@ MAX_TIMEOUT = 1e9
 
 
 class Timeouts(CheckedStruct, frozen=True, kw_only=True):
-    """How long a call may take, in seconds: the whole call, and each stage. None and infinity mean no limit.
-
-    >>> Timeouts(total=30).idle is None
-    True
-    """
+    """How long a call may take, in seconds: the whole call, and each stage. None and infinity mean no limit."""
 
     total: float | None = 600.0
     """The whole call, across all attempts."""

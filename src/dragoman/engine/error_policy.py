@@ -92,17 +92,7 @@ def _may_restart(error: Interrupted, options: "ChainOptions") -> bool:
 
 
 def error_policy(error: DragomanError, options: "ChainOptions", /) -> Plan[ErrorPolicy]:
-    """The policy of an error: that of `classify`, or the default of its class.
-
-    >>> from dragoman.engine.failover import ChainOptions
-    >>> from dragoman.errors import TimedOut
-    >>> plan = error_policy(TimedOut("slow"), ChainOptions())
-    >>> try:
-    ...     next(plan)
-    ... except StopIteration as stop:
-    ...     print(stop.value.retry)
-    True
-    """
+    """The policy of an error: that of `classify`, or the default of its class."""
     if options.classify is not None:
         policy = yield from _classify(error, options.classify)
         if policy is not None:

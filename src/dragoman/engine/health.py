@@ -94,12 +94,7 @@ class HealthStore(Protocol):
 
 
 class LocalHealthStore:
-    """The health store of one process.
-
-    >>> store = LocalHealthStore()
-    >>> store.swap("aa/m", TargetHealth(), TargetHealth(failures=1)), store.swap("aa/m", TargetHealth(), TargetHealth())
-    (True, False)
-    """
+    """The health store of one process."""
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self._lock = lock or nullcontext()

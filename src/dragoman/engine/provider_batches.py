@@ -24,12 +24,7 @@ CLOCK_SKEW = 300.0
 
 
 def batches_of(target: Target, /) -> Batches | None:
-    """How a target runs batches; None if it has none.
-
-    >>> from dragoman.targets.providers import target
-    >>> batches_of(target("ollama/x")) is None, batches_of(target("openai/x")) is None
-    (True, False)
-    """
+    """How a target runs batches; None if it has none."""
     return wires.get(target.wire).batches.get(target.quirks.batches or "")
 
 

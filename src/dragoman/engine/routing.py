@@ -65,16 +65,7 @@ def chain_routing(options: "ChainOptions", /) -> DeploymentPool:
 def order_targets(
     targets: Sequence[Target], chain: DeploymentPool, request: Request, loads: Loads, now: float, /
 ) -> Plan[list[Target]]:
-    """The targets in the order in which they are tried. `chain` has the order of targets outside of pools.
-
-    >>> from dragoman.targets.providers import target
-    >>> plan = order_targets([target("groq/x")], DeploymentPool(name=""), Request(), Loads(), 0.0)
-    >>> try:
-    ...     next(plan)
-    ... except StopIteration as stop:
-    ...     print(stop.value)
-    [Target(groq/x)]
-    """
+    """The targets in the order in which they are tried. `chain` has the order of targets outside of pools."""
     is_whole = chain.order != "in_order" or chain.affinity != "none"
     groups = [(chain, list(targets))] if is_whole else _groups(targets)
     ordered: list[Target] = []
@@ -193,13 +184,7 @@ def by_affinity(targets: Sequence[Target], pool: DeploymentPool, request: Reques
 
 
 def affinity_prefix(request: Request, affinity: Affinity, /) -> bytes:
-    """What requests have in common that go to the same target: the part of a prompt that providers cache.
-
-    >>> from dragoman.types import user
-    >>> one = Request(system="Be brief.", messages=(user("Hi"),))
-    >>> affinity_prefix(one, "conversation") == affinity_prefix(one, "prefix")
-    False
-    """
+    """What requests have in common that go to the same target: the part of a prompt that providers cache."""
     system = request.system if isinstance(request.system, str) else "".join(text.text for text in request.system or ())
     pieces = [system, *(tool.name for tool in request.tools if isinstance(tool, Tool))]
     if affinity == "conversation":
@@ -213,9 +198,5 @@ def affinity_prefix(request: Request, affinity: Affinity, /) -> bytes:
 
 
 def error_kind(error: DragomanError, fallbacks: Fallbacks, /) -> str | None:
-    """The kind of an error, if there is a fallback for it.
-
-    >>> error_kind(ContextTooLong("too long"), {"context_too_long": "big"})
-    'context_too_long'
-    """
+    """The kind of an error, if there is a fallback for it."""
     return next((kind for kind in fallbacks if isinstance(error, _ERRORS[kind])), None)

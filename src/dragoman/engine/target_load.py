@@ -149,17 +149,7 @@ class TargetLoad:
 
 
 class Loads:
-    """The load of all targets that chains choose between.
-
-    >>> from dragoman.targets.providers import target
-    >>> loads, busy = Loads(), target("ollama/x")
-    >>> slot = loads.start(busy, 0.0, 10)
-    >>> loads.in_progress("ollama/x")
-    1
-    >>> loads.end(slot, 1.0)
-    >>> loads.in_progress("ollama/x")
-    0
-    """
+    """The load of all targets that chains choose between."""
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self.processes = 1

@@ -44,13 +44,7 @@ def index_path(env: Mapping[str, str], /) -> Path | None:
 
 
 class UploadIndex:
-    """What providers store for us, by key; entries expire.
-
-    >>> index = UploadIndex()
-    >>> index.put("k", RemoteCopy("file-1", 60.0))
-    >>> index.get("k").id
-    'file-1'
-    """
+    """What providers store for us, by key; entries expire."""
 
     def __init__(self, path: Path | None = None, /, *, clock: Callable[[], float] = time.time) -> None:
         self._path = path

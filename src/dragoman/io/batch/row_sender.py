@@ -103,12 +103,7 @@ class _Replay:
 
 
 class RowSender:
-    """Sends rows, many at a time.
-
-    >>> sender = RowSender(BatchSettings(spec=None, fallback="demo/any"))
-    >>> asyncio.run(sender.send(b'{"id": 1, "prompt": "Is it so?"}')).line[:24]
-    b'{"id":1,"text":"You said'
-    """
+    """Sends rows, many at a time."""
 
     def __init__(self, settings: BatchSettings, /, *, registry: Registry | None = None) -> None:
         """`registry`: where the targets are; by default one of its own, from the settings."""

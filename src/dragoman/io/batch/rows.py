@@ -165,13 +165,7 @@ def _object_of(value: object, where: str) -> JsonObject:
 
 
 def write_answer(row: BatchRow, response: Response, value: Any = None, /) -> bytes:
-    """The output row of a response; `value` is its JSON value if the request has a schema.
-
-    >>> from dragoman.types import Finish, assistant
-    >>> answer = Response(message=assistant("hi"), finish=Finish(reason="stop"))
-    >>> write_answer(BatchRow(id=1), answer)[:22]
-    b'{"id":1,"text":"hi","r'
-    """
+    """The output row of a response; `value` is its JSON value if the request has a schema."""
     if row.wire is None:
         fields = {"text": response.text} if value is None else {"text": response.text, "value": value}
         return _line({"id": row.id, **fields, "response": msgspec.Raw(dump(response))})
@@ -181,11 +175,7 @@ def write_answer(row: BatchRow, response: Response, value: Any = None, /) -> byt
 
 
 def write_error(row: BatchRow, error: DragomanError, /) -> bytes:
-    """The output row of an error.
-
-    >>> write_error(BatchRow(id=1), InvalidRequest("no prompt"))[:46]
-    b'{"id":1,"error":{"type":"error","kind":"Invali'
-    """
+    """The output row of an error."""
     record = dump_error(error)
     if row.wire is None:
         return _line({"id": row.id, "error": record})
