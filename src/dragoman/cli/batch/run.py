@@ -96,16 +96,26 @@ def _rows(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
+class ResultWriter:
+    """Writes the results of the rows, counts them and draws the progress bar."""
+
+    def __init__(self, output: Output, summary: BatchSummary, progress: Progress, /) -> None:
+        self.output = output
+        self.summary = summary
+        self.progress = progress
+
+    def write(self, outcome: RowOutcome, /) -> None:
+        """Write the result of one row."""
+        self.output.add(outcome.line)
+        self.summary.answered += not outcome.is_error
+        self.summary.errors += outcome.is_error
+        self.summary.input_tokens += outcome.input
+        self.summary.output_tokens += outcome.output
+        self.progress.tick(is_error=outcome.is_error)
+
+
 async def send_all(
-    rows: Iterator[bytes],
-    send: SendRow,
-    output: Output,
-    summary: BatchSummary,
-    progress: Progress,
-    /,
-    *,
-    concurrency: int,
-    rate: float | None,
+    rows: Iterator[bytes], send: SendRow, results: ResultWriter, /, *, concurrency: int, rate: float | None
 ) -> None:
     """Send every row and write its result; SetupError if a sender decides to stop the batch."""
     pacer = _Pacer(rate)
@@ -116,7 +126,7 @@ async def send_all(
             outcome = await send(line)
             if outcome.stop is not None:
                 raise SetupError(f"stopped: {outcome.stop}; run it again to continue, or use --keep-going")
-            record_outcome(outcome, output=output, summary=summary, progress=progress)
+            results.write(outcome)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -124,16 +134,6 @@ async def send_all(
                 group.create_task(work())
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-
-
-def record_outcome(outcome: RowOutcome, /, *, output: Output, summary: BatchSummary, progress: Progress) -> None:
-    """Write the result of a row, and count it."""
-    output.add(outcome.line)
-    summary.answered += not outcome.is_error
-    summary.errors += outcome.is_error
-    summary.input_tokens += outcome.input
-    summary.output_tokens += outcome.output
-    progress.tick(is_error=outcome.is_error)
 
 
 class _Pacer:

@@ -8,7 +8,6 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ import msgspec
 from dragoman.cli import terminal
 from dragoman.cli.batch.progress import Progress
 from dragoman.cli.batch.run import (
-    BatchSummary,
     Output,
+    ResultWriter,
     SendRow,
     count_rows,
     first_row_without_model,
-    record_outcome,
     remaining_rows,
     send_all,
 )
@@ -54,7 +52,7 @@ def run(arguments: Namespace, /) -> int:
         summary = count_rows(source, output)
         progress = Progress(summary.rows, summary.already_done, is_visible=not arguments.quiet)
         began = time.monotonic()
-        work, close = _work(arguments, settings, source, output, summary, progress)
+        work, close = _work(arguments, settings, source, ResultWriter(output, summary, progress))
         try:
             asyncio.run(work)
         except KeyboardInterrupt:
@@ -132,40 +130,22 @@ def _settings(arguments: Namespace, registry: Registry) -> BatchSettings:
 
 
 def _work(
-    arguments: Namespace,
-    settings: BatchSettings,
-    source: Path,
-    output: Output,
-    summary: BatchSummary,
-    progress: Progress,
+    arguments: Namespace, settings: BatchSettings, source: Path, results: ResultWriter
 ) -> tuple[Coroutine[Any, Any, None], Callable[[], None]]:
     """What answers the rows, and a function that closes what it uses."""
     if arguments.provider_batch or arguments.cancel:
-        return _run_provider_batch(arguments, settings, source, output, summary, progress), lambda: None
+        return _run_provider_batch(arguments, settings, source, results), lambda: None
     if arguments.output != STDOUT and JobJournal(Path(arguments.output)).open_jobs():
         raise UsageError(
             f"rows of {arguments.output} are in batches of a provider; add --provider-batch to continue, or --cancel"
         )
     send, close = _open_workers(arguments, settings)
-    work = send_all(
-        remaining_rows(source, output),
-        send,
-        output,
-        summary,
-        progress,
-        concurrency=arguments.concurrency,
-        rate=arguments.rate,
-    )
-    return work, close
+    rows = remaining_rows(source, results.output)
+    return send_all(rows, send, results, concurrency=arguments.concurrency, rate=arguments.rate), close
 
 
 async def _run_provider_batch(
-    arguments: Namespace,
-    settings: BatchSettings,
-    source: Path,
-    output: Output,
-    summary: BatchSummary,
-    progress: Progress,
+    arguments: Namespace, settings: BatchSettings, source: Path, results: ResultWriter
 ) -> None:
     if arguments.ray is not None:
         raise UsageError("--provider-batch must be left out with --ray: the provider runs the rows")
@@ -180,12 +160,11 @@ async def _run_provider_batch(
         poll=arguments.poll,
         fallback=not arguments.no_fallback,
         note=note,
-        status=progress.set_status,
+        status=results.progress.set_status,
     )
-    emit = partial(record_outcome, output=output, summary=summary, progress=progress)
-    batch = ProviderBatch(RowSender(settings), journal, emit, options)
+    batch = ProviderBatch(RowSender(settings), journal, results.write, options)
     run = batch.cancel if arguments.cancel else batch.run
-    await run(lambda: remaining_rows(source, output))
+    await run(lambda: remaining_rows(source, results.output))
 
 
 def _open_workers(arguments: Namespace, settings: BatchSettings) -> tuple[SendRow, Callable[[], None]]:
