@@ -233,12 +233,6 @@ Effect: TypeAlias = Now | Emit | Send | Observe | IoEffect
 Plan: TypeAlias = Generator[Effect, Any, T]
 
 
-def now() -> Plan[float]:
-    """The time, as a plan of its own."""
-    moment: float = yield Now()
-    return moment
-
-
 def perform(job: Job, /) -> Plan[JobResult]:
     """Run one job."""
     group: JobGroup = yield StartJobs((job,))

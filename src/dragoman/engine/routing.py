@@ -67,16 +67,12 @@ def order_targets(
 ) -> Plan[list[Target]]:
     """The targets in the order in which they are tried. `chain` has the order of targets outside of pools."""
     is_whole = chain.order != "in_order" or chain.affinity != "none"
-    groups = [(chain, list(targets))] if is_whole else _groups(targets)
+    pools = groupby(targets, lambda target: chain if is_whole else target.pool or IN_ORDER)
     ordered: list[Target] = []
-    for pool, members in groups:
+    for pool, group in pools:
+        members = list(group)
         ordered += members if len(members) == 1 else (yield from _order(members, pool, request, loads, now))
     return ordered
-
-
-def _groups(targets: Sequence[Target]) -> list[tuple[DeploymentPool, list[Target]]]:
-    """The targets, each pool together."""
-    return [(key or IN_ORDER, list(members)) for key, members in groupby(targets, lambda target: target.pool)]
 
 
 def _order(

@@ -245,7 +245,7 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
         source=source,
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
-    _check_store(gateway.store, problems)
+    _check_store("gateway", gateway.store, problems)
     if config.cache is not None:
         _check_cache(config.cache, gateway, problems)
     _check_teams(config, problems)
@@ -387,11 +387,11 @@ def _check_teams(config: Config, problems: list[str]) -> None:
     ]
 
 
-def _check_store(url: str, problems: list[str]) -> None:
+def _check_store(table: str, url: str, problems: list[str]) -> None:
     try:
         open_store(url)
     except SetupError as error:
-        problems.append(f"gateway.{error}")
+        problems.append(f"{table}.{error}")
 
 
 def _read_hooks(tables: Any, problems: list[str]) -> tuple[HookSettings, ...]:
@@ -417,10 +417,7 @@ def _read_alerts(table: Any, problems: list[str]) -> AlertSettings | None:
 
 
 def _check_cache(cache: CacheSettings, gateway: GatewaySettings, problems: list[str]) -> None:
-    try:
-        open_store(cache.store)
-    except SetupError as error:
-        problems.append(f"cache.{error}")
+    _check_store("cache", cache.store, problems)
     if cache.store.startswith("sqlite:") and cache.store == gateway.store:
         problems.append("cache.store must be another file than gateway.store: the oldest values of a cache are deleted")
 

@@ -56,7 +56,7 @@ class UploadIndex:
     def get(self, key: str, /) -> RemoteCopy | None:
         """What is stored under a key and has not expired."""
         with self._lock:
-            found = self._memory.get(key) or self._read(key)
+            found = self._memory.get(key) or self._read("key = ?", key).get(key)
         left = 0.0 if found is None else found[1] - self._clock()
         return RemoteCopy(found[0], left) if found is not None and left > 0 else None
 
@@ -72,7 +72,7 @@ class UploadIndex:
     def find(self, prefix: str, /) -> dict[str, RemoteCopy]:
         """All entries whose keys have a prefix and that have not expired."""
         with self._lock:
-            entries = {**self._read_all(prefix), **self._memory}
+            entries = {**self._read("substr(key, 1, ?) = ?", len(prefix), prefix), **self._memory}
         now = self._clock()
         return {
             key: RemoteCopy(id, until - now)
@@ -80,33 +80,19 @@ class UploadIndex:
             if key.startswith(prefix) and until > now
         }
 
-    def _read_all(self, prefix: str) -> dict[str, tuple[str, float]]:
+    def _read(self, condition: str, *parameters: str | int) -> dict[str, tuple[str, float]]:
+        """The entries of the file that meet a condition, by key."""
         if self._path is None or not self._path.exists():
             return {}
         from sqlite3 import Error
 
         try:
             with closing(self._open(self._path)) as db:
-                rows = db.execute(
-                    "SELECT key, id, until FROM copies WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
-                )
-                return {str(key): (str(id), float(until)) for key, id, until in rows}
+                query = f"SELECT key, id, until FROM copies WHERE {condition}"  # noqa: S608 - only texts of this module
+                return {str(key): (str(id), float(until)) for key, id, until in db.execute(query, parameters)}
         except (Error, OSError) as error:
             self._give_up(error)
             return {}
-
-    def _read(self, key: str) -> tuple[str, float] | None:
-        if self._path is None or not self._path.exists():
-            return None
-        from sqlite3 import Error
-
-        try:
-            with closing(self._open(self._path)) as db:
-                row = db.execute("SELECT id, until FROM copies WHERE key = ?", (key,)).fetchone()
-        except (Error, OSError) as error:
-            self._give_up(error)
-            return None
-        return None if row is None else (str(row[0]), float(row[1]))
 
     def _write(self, key: str, copy: RemoteCopy | None) -> bool:
         if self._path is None:

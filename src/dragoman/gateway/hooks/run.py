@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from dragoman.engine.effects import Emit, Job, JobResult, Plan, perform
+from dragoman.engine.effects import Emit, Job, Plan, perform
 from dragoman.engine.intercept import intercept
 from dragoman.errors import DragomanError, redact
 from dragoman.events import Event
@@ -58,14 +58,11 @@ class BoundHook(msgspec.Struct, frozen=True, eq=False):
             return result.value
         if isinstance(result.error, Refused):
             raise result.error
-        self._report(method, result)
+        reason = redact(f"{type(result.error).__name__}: {result.error}")
+        log.warning("hook %s: %s failed: %s", self.name, method, reason)
         if self.on_failure == "refuse" and method != "on_error":
             raise HookUnavailable(f"the hook {self.name!r} of this gateway failed; try again later")
         return None
-
-    def _report(self, method: str, result: JobResult) -> None:
-        reason = redact(f"{type(result.error).__name__}: {result.error}")
-        log.warning("hook %s: %s failed: %s", self.name, method, reason)
 
 
 def hooked(

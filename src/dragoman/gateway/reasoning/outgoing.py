@@ -6,6 +6,7 @@ their own, so all later indexes move.
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
@@ -16,7 +17,6 @@ from dragoman.gateway.reasoning.state import (
     Origin,
     PartState,
     call_digest,
-    encode_state,
     part_state,
 )
 from dragoman.gateway.reasoning.tag import TagContent, TagKey
@@ -184,7 +184,8 @@ class AnswerTagger:
 
     def encode_states(self, states: Iterable[PartState], /) -> bytes:
         """The state of some parts of the answer as bytes."""
-        return encode_state(AnswerState(self.origin, tuple(states), self._position, self._losses))
+        state = AnswerState(self.origin, tuple(states), self._position, self._losses)
+        return msgspec.json.encode(state)
 
     def _make_tag(self, states: list[PartState]) -> str | None:
         data = self.encode_states(states)

@@ -6,7 +6,7 @@ the position and a digest of the text.
 """
 
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
@@ -95,9 +95,6 @@ class AnswerState(msgspec.Struct, array_like=True, frozen=True):
     """How many answers before it had lost their reasoning, if the target ties reasoning to what is before it."""
 
 
-ReadState: TypeAlias = AnswerState | None
-
-
 def origin_of(target: Target, key: TagKey, /) -> Origin:
     """The origin of the answers of a target. The account is a digest: nobody can find the API key with it."""
     source = "" if target.credential is None else str(target.credential.source)
@@ -127,15 +124,15 @@ def part_state(part: Part, /, *, calls_before: int = 0, texts_before: int = 0) -
 
 def _returned(extra: Extra) -> dict[str, Any]:
     """The entries of `extra` that must go back to their provider."""
-    found = {wire: extra[wire] for wire, members in RETURNED.items() if _has_any(extra, wire, members)}
+    found = {
+        wire: extra[wire]
+        for wire, members in RETURNED.items()
+        if not wire_extra(extra, wire).keys().isdisjoint(members)
+    }
     wire, item, phase = PHASE
     if phase in wire_extra(wire_extra(extra, wire), item):
         found[wire] = {item: extra[wire][item]}
     return found
-
-
-def _has_any(extra: Extra, wire: str, members: tuple[str, ...]) -> bool:
-    return any(member in wire_extra(extra, wire) for member in members)
 
 
 def text_digest(text: str, /) -> str:
@@ -156,12 +153,7 @@ def nearby(text: str, /, *, start: int = 0) -> TextNearby:
     return TextNearby(start, len(left), text_digest(left), before, after)
 
 
-def encode_state(state: AnswerState, /) -> bytes:
-    """The bytes of a state."""
-    return msgspec.json.encode(state)
-
-
-def decode_state(data: bytes, /) -> ReadState:
+def decode_state(data: bytes, /) -> AnswerState | None:
     """A state from its bytes; None if they are not valid."""
     try:
         state = _DECODER.decode(data)
