@@ -1,7 +1,6 @@
 """Message batches for clients of Anthropic: the rows are in the request, the results in a list of lines."""
 
 import re
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -18,7 +17,8 @@ from dragoman.wires.common.batch_values import (
 )
 from dragoman.wires.common.file_endpoints import query_members, read_limit
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field
-from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, json_response, path_parameter
+from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, first_and_last, json_response, path_parameter
+from dragoman.wires.common.times import write_time
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PATH = "/v1/messages/batches"
@@ -69,17 +69,13 @@ def _encode(batch: StoredBatch) -> JsonObject:
         "type": "message_batch",
         "processing_status": batch.state if batch.state != "running" else "in_progress",
         "request_counts": {"processing": batch.total - sum(counts.values()), **counts},
-        "created_at": _time(batch.created),
-        "expires_at": _time(batch.expires),
-        "ended_at": _time(batch.ended_at),
-        "cancel_initiated_at": _time(batch.canceled_at),
+        "created_at": write_time(batch.created),
+        "expires_at": write_time(batch.expires),
+        "ended_at": write_time(batch.ended_at),
+        "cancel_initiated_at": write_time(batch.canceled_at),
         "archived_at": None,
         "results_url": f"{_PATH}/{batch.id}/results" if is_over else None,
     }
-
-
-def _time(seconds: int | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _encode_batch(_: BatchQuery, batch: StoredBatch) -> HttpResponse:
@@ -88,8 +84,7 @@ def _encode_batch(_: BatchQuery, batch: StoredBatch) -> HttpResponse:
 
 def _encode_list(_: BatchQuery, page: BatchPage) -> HttpResponse:
     data = [_encode(batch) for batch in page.batches]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return json_response({"data": data, "has_more": page.has_more, "first_id": first, "last_id": last})
+    return json_response({"data": data, "has_more": page.has_more, **first_and_last(data)})
 
 
 def _encode_results(_: BatchQuery, results: tuple[BatchRowResult, ...]) -> HttpResponse:

@@ -10,6 +10,7 @@ from dragoman.types import is_object
 from dragoman.wires.anthropic.encoder import version_header
 from dragoman.wires.common.batches import (
     EncodedRow,
+    InlineRows,
     ProviderJob,
     RowResult,
     count,
@@ -25,19 +26,11 @@ _PATH = "/messages/batches"
 _BETA = "anthropic-beta"
 
 
-class MessageBatches:
+class MessageBatches(InlineRows):
     """The `Batches` of Anthropic. A job has no metadata, so it has no token."""
 
     max_rows = 100_000
     max_bytes = 200_000_000
-
-    def encode_upload(self, _rows: Sequence[EncodedRow], _token: str, _target: Target, /) -> HttpRequest | None:
-        """Nothing is uploaded."""
-        return None
-
-    def decode_upload(self, _body: bytes, /) -> str:
-        """Nothing is uploaded."""
-        return ""
 
     def encode_job(self, rows: Sequence[EncodedRow], _file: str | None, _token: str, target: Target, /) -> HttpRequest:
         """POST /messages/batches, with the beta features of all rows."""

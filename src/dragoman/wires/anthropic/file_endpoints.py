@@ -1,7 +1,6 @@
 """Files for clients of Anthropic."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -17,6 +16,7 @@ from dragoman.wires.common.file_endpoints import (
 )
 from dragoman.wires.common.multipart import FormField
 from dragoman.wires.common.server_endpoints import FileQuery, StoredFile, UploadedFile, json_response
+from dragoman.wires.common.times import write_time
 
 _HEADER = "anthropic-version"
 _CURSOR = "page_"
@@ -51,14 +51,10 @@ def _encode_file(file: StoredFile) -> JsonObject:
         "filename": file.name,
         "mime_type": file.mime,
         "size_bytes": file.size,
-        "created_at": _moment(file.created),
+        "created_at": write_time(file.created),
         "downloadable": True,
-        "expires_at": _moment(file.expires),
+        "expires_at": write_time(file.expires),
     }
-
-
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _encode_list(query: FileQuery, files: tuple[StoredFile, ...]) -> HttpResponse:

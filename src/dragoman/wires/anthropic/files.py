@@ -9,15 +9,10 @@ from dragoman.wires.common.json import without_none
 from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_image, is_text_document
 
 BETA_NAME = "files-api-2025-04-14"
-_IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def _accepts(part: Media) -> bool:
-    return (
-        is_image(part, _IMAGES)
-        or is_text_document(part)
-        or (isinstance(part, Document) and part.mime == "application/pdf")
-    )
+    return is_image(part) or is_text_document(part) or (isinstance(part, Document) and part.mime == "application/pdf")
 
 
 def _reference(part: Media, id: str) -> JsonObject:

@@ -1,28 +1,27 @@
 """Anthropic's endpoints besides generation, as a server: models, token counts and files."""
 
-from datetime import UTC, datetime
-
 from dragoman.types import JsonObject, ModelInfo
 from dragoman.wires.anthropic.file_endpoints import FILE_ENDPOINTS
 from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.common.server_endpoints import (
     Route,
     count_tokens_endpoint,
+    first_and_last,
     list_models_endpoint,
     show_model_endpoint,
 )
+from dragoman.wires.common.times import write_time
 
 _HEADER = "anthropic-version"
 """The header that distinguishes Anthropic's clients; OpenAI's use the same path."""
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
-    created = datetime.fromtimestamp(model.created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "type": "model",
         "id": model.id,
         "display_name": model.name or model.id,
-        "created_at": created,
+        "created_at": write_time(model.created or 0),
         "lifecycle": "active",  # a gateway lists only models that it serves
         "deprecated_at": None,
         "retires_at": None,
@@ -32,9 +31,8 @@ def _encode_model(model: ModelInfo) -> JsonObject:
 
 
 def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
-    ids = [model.id for model in models]
-    ends = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None}
-    return {"data": [_encode_model(model) for model in models], "has_more": False, **ends}
+    data = [_encode_model(model) for model in models]
+    return {"data": data, "has_more": False, **first_and_last(data)}
 
 
 SERVER_ENDPOINTS = (

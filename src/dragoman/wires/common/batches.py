@@ -102,6 +102,16 @@ class Batches(Protocol):
         ...
 
 
+class InlineRows:
+    """Batches whose rows are a part of the job: nothing is uploaded."""
+
+    def encode_upload(self, _rows: Sequence[EncodedRow], _token: str, _target: Target, /) -> HttpRequest | None:
+        return None
+
+    def decode_upload(self, _body: bytes, /) -> str:
+        return ""
+
+
 def job_object(body: bytes, id: str = "id", /) -> JsonObject:
     """The JSON object of a job; Malformed if it has no id."""
     data = decode_json(_ANY, body)

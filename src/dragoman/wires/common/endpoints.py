@@ -28,7 +28,7 @@ from dragoman.types.data_urls import decode_base64
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.embedding_forms import FORMS, EmbeddingForm, encode_embedding_options
 from dragoman.wires.common.http import get_request, post_request
-from dragoman.wires.common.json import decode_json, whole_number, without_none
+from dragoman.wires.common.json import decode_json, objects, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
 
 _ANY = msgspec.json.Decoder()
@@ -186,7 +186,7 @@ def _items(data: Any) -> list[JsonObject]:
         data = next((data[name] for name in _LISTS if data.get(name)), found)
     if not is_list(data):
         raise Malformed("the response has no list of models")
-    return [item for item in data if is_object(item)]
+    return objects(data)
 
 
 _LISTS = ("data", "models", "publisherModels")

@@ -23,6 +23,7 @@ from dragoman.wires.common.batches import (
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import encode_json, whole_number
 from dragoman.wires.common.multipart import FormField, encode_form
+from dragoman.wires.common.uploads import upload_request
 
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _MISTRAL_ENDED = frozenset({"SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"})
@@ -43,10 +44,7 @@ class FileBatches:
             ("file", FormField(data=data, filename="rows.jsonl", mime="application/jsonl")),
         ]
         headers, body = encode_form(fields)
-        http = get_request(target, "/files", **headers)
-        return HttpRequest(
-            method="POST", origin=http.origin, path=http.path, headers=http.headers, body=body, secret=http.secret
-        )
+        return upload_request(target, "/files", body, headers)
 
     def decode_upload(self, body: bytes, /) -> str:
         return str(job_object(body)["id"])

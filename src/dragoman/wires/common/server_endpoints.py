@@ -5,7 +5,7 @@ gateway computes the result, whose type the docstring of the endpoint request na
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -399,6 +399,11 @@ def static_endpoint(route: Route, respond: Callable[[], HttpResponse], /) -> Ser
 def json_response(body: JsonObject, /) -> HttpResponse:
     """A response with a JSON body."""
     return HttpResponse(body=encode_json(body))
+
+
+def first_and_last(data: Sequence[JsonObject], empty: str | None = None, /) -> JsonObject:
+    """The members of a page with the ids of its first and its last item; `empty` stands for them if it has none."""
+    return {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": empty, "last_id": empty}
 
 
 def error_response(error: DragomanError, body: JsonObject, status: int | None = None, /) -> HttpResponse:

@@ -20,6 +20,12 @@ MARGIN = 300.0
 _ANY = msgspec.json.Decoder()
 
 
+OPENAI_FIELDS = {
+    "purpose": "user_data",
+    "expires_after[anchor]": "created_at",
+    "expires_after[seconds]": str(KEPT_FOR),
+}
+"""What OpenAI wants to know of a file."""
 Media: TypeAlias = Image | Document | Audio
 """Parts that may be files."""
 
@@ -105,9 +111,12 @@ def is_text_document(part: Media, /) -> bool:
     return isinstance(part, Document) and part.mime.startswith("text/")
 
 
-def is_image(part: Media, types: tuple[str, ...], /) -> bool:
-    """Whether a part is an image of one of some types."""
-    return isinstance(part, Image) and part.mime in types
+def is_image(part: Media, /) -> bool:
+    """Whether a part is an image of a type that every provider stores."""
+    return isinstance(part, Image) and part.mime in _IMAGES
+
+
+_IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def is_document(part: Media, /) -> bool:

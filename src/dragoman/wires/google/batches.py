@@ -7,28 +7,20 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, is_list, is_object
-from dragoman.wires.common.batches import EncodedRow, ProviderJob, RowResult, count, job_object, job_objects
+from dragoman.wires.common.batches import EncodedRow, InlineRows, ProviderJob, RowResult, count, job_object, job_objects
 from dragoman.wires.common.http import get_request, post_request
-from dragoman.wires.common.json import encode_json, whole_number
+from dragoman.wires.common.json import encode_json, objects, whole_number
 
 _ENDED = {"SUCCEEDED": None, "FAILED": "failed", "CANCELLED": "cancelled", "EXPIRED": "expired"}
 _ANY = msgspec.json.Decoder()
 
 
-class InlineBatches:
+class InlineBatches(InlineRows):
     """The `Batches` of Gemini. The display name of a job is its token, and the metadata of a row its id."""
 
     max_rows = 10_000
     max_bytes = 15_000_000
     """A job may have 20 MB."""
-
-    def encode_upload(self, _rows: Sequence[EncodedRow], _token: str, _target: Target, /) -> HttpRequest | None:
-        """Nothing is uploaded."""
-        return None
-
-    def decode_upload(self, _body: bytes, /) -> str:
-        """Nothing is uploaded."""
-        return ""
 
     def encode_job(self, rows: Sequence[EncodedRow], _file: str | None, token: str, target: Target, /) -> HttpRequest:
         """POST /models/{model}:batchGenerateContent."""
@@ -97,7 +89,7 @@ def _inlined(data: JsonObject) -> list[JsonObject]:
         responses = place.get("inlinedResponses") if is_object(place) else None
         listed = responses.get("inlinedResponses") if is_object(responses) else responses
         if is_list(listed):
-            return [item for item in listed if is_object(item)]
+            return objects(listed)
     return []
 
 

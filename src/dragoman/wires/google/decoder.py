@@ -6,7 +6,6 @@ end marker: it is complete if the connection closes after a finish reason.
 """
 
 import re
-from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -35,6 +34,7 @@ from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
 from dragoman.wires.common.stream_decoder import merge_usage, truncated
+from dragoman.wires.common.times import read_time
 from dragoman.wires.google.grounding import read_citations
 from dragoman.wires.google.hosted_tools import read_grounding
 from dragoman.wires.google.logprobs import read_logprobs_result
@@ -187,7 +187,7 @@ class GeminiDecoder:
         if chunk.error:
             raise error_from_json({"error": chunk.error})
         out = self.out
-        out.start(id=chunk.response_id, model=chunk.model_version, created=_unix_time(chunk.create_time))
+        out.start(id=chunk.response_id, model=chunk.model_version, created=read_time(chunk.create_time))
         if chunk.usage_metadata is not None and (usage := read_usage(chunk.usage_metadata)) is not None:
             out.usage = merge_usage(out.usage, usage)
         if chunk.usage_metadata is not None and isinstance(tier := chunk.usage_metadata.service_tier, str):
@@ -352,11 +352,3 @@ _TOKEN_COST = 16
 _CALL_COST = 64
 """What a call counts for the limit of the response, in characters, besides its content."""
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
-
-
-def _unix_time(text: str | None) -> int | None:
-    try:
-        time = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return int(time.timestamp()) if time.tzinfo else None

@@ -1,7 +1,5 @@
 """Encodes answers for clients of generateContent: whole, or streamed as events or as a JSON array."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from dragoman.errors import DragomanError
@@ -30,6 +28,7 @@ from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import notice_text
 from dragoman.wires.common.options import finish_word, tier_word
+from dragoman.wires.common.times import write_time
 from dragoman.wires.google.hosted_tools import answer_notes, encode_hosted
 from dragoman.wires.google.logprobs import write_logprobs_result
 from dragoman.wires.google.parts import encode_call, encode_part, part_extra, wire_id
@@ -236,12 +235,7 @@ def _text_notes(part: Part) -> JsonObject:
 
 def _encode_head(id: str | None, model: str | None, created: int | None) -> JsonObject:
     """The members of every chunk."""
-    is_valid = created is not None and 0 <= created < _YEAR_10000
-    time = datetime.fromtimestamp(created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if is_valid else None
-    return without_none({"modelVersion": model, "createTime": time, "responseId": id})
-
-
-_YEAR_10000 = 253402300800
+    return without_none({"modelVersion": model, "createTime": write_time(created), "responseId": id})
 
 
 def _encode_end(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> JsonObject:

@@ -21,6 +21,7 @@ from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json, object_of, text_of
 from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.times import read_time
 from dragoman.wires.google_interactions.hosted_tools import decode_hosted_step
 from dragoman.wires.google_interactions.parts import decode_content, decode_step, decode_thought, is_content_type
 from dragoman.wires.google_interactions.schema import (
@@ -30,7 +31,6 @@ from dragoman.wires.google_interactions.schema import (
     FINISH_REASONS,
     NAME,
     NO_MESSAGE,
-    read_time,
     read_usage,
 )
 

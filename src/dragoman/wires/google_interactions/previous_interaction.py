@@ -6,9 +6,10 @@ from dragoman.errors import InvalidRequest
 from dragoman.types import JsonObject, Message, Notice, Opaque, Part, Request, Response
 from dragoman.wires.common.extra import VERBATIM, make_extra, wire_extra
 from dragoman.wires.common.server_endpoints import StoredResponse, StoredResponseQuery
+from dragoman.wires.common.times import write_time
 from dragoman.wires.google_interactions.messages import encode_turn
 from dragoman.wires.google_interactions.parts import decode_result
-from dragoman.wires.google_interactions.schema import NAME, write_time
+from dragoman.wires.google_interactions.schema import NAME
 
 ECHO = f"{NAME}.echo{VERBATIM}"
 """The key of `Request.extra` with what the interaction repeats of its request."""

@@ -1,6 +1,5 @@
 """The fields of the Interactions API that are read, and tables for the client and the server."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -173,22 +172,3 @@ def write_usage(usage: Usage, more: JsonObject) -> JsonObject:
             **more,
         }
     )
-
-
-def read_time(text: object) -> int | None:
-    """Unix seconds of a time in ISO 8601; None if it is not one."""
-    try:
-        time = datetime.fromisoformat(text if isinstance(text, str) else "")
-    except ValueError:
-        return None
-    return int(time.timestamp()) if time.tzinfo else None
-
-
-def write_time(seconds: int | None) -> str | None:
-    """The mirror of `read_time`."""
-    if seconds is None or not 0 <= seconds < _YEAR_10000:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-_YEAR_10000 = 253402300800

@@ -33,6 +33,7 @@ from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import encode_late_notices
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.part_order import PartEvent, PartOrder
+from dragoman.wires.common.times import write_time
 from dragoman.wires.google_interactions.hosted_tools import encode_hosted
 from dragoman.wires.google_interactions.parts import encode_content, encode_step, encode_steps, is_content_part
 from dragoman.wires.google_interactions.previous_interaction import echoed_fields
@@ -45,7 +46,6 @@ from dragoman.wires.google_interactions.schema import (
     NO_MESSAGE,
     STATUSES,
     TOO_LONG,
-    write_time,
     write_usage,
 )
 

@@ -16,9 +16,9 @@ from dragoman.wires.common.batch_values import (
     StoredBatch,
 )
 from dragoman.wires.common.file_endpoints import query_members, read_limit
-from dragoman.wires.common.json import DECODE_ERRORS, encode_json
+from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
-from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, json_response, path_parameter
+from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, first_and_last, json_response, path_parameter
 from dragoman.wires.openai_chat.schema import NAME
 from dragoman.wires.openai_chat.stored_chats import check_metadata
 
@@ -171,9 +171,7 @@ _ENDS = ("completed", "failed", "expired", "cancelled")
 
 def _encode_list(_: BatchQuery, page: BatchPage) -> HttpResponse:
     data = [_encode(batch) for batch in page.batches]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    body: JsonObject = {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": page.has_more}
-    return HttpResponse(body=encode_json(body))
+    return json_response({"object": "list", "data": data, **first_and_last(data), "has_more": page.has_more})
 
 
 _PATH = "/v1/batches"

@@ -17,7 +17,7 @@ from dragoman.wires.common.file_endpoints import (
 )
 from dragoman.wires.common.multipart import FormField
 from dragoman.wires.common.request_body import missing_field
-from dragoman.wires.common.server_endpoints import FileQuery, StoredFile, UploadedFile, json_response
+from dragoman.wires.common.server_endpoints import FileQuery, StoredFile, UploadedFile, first_and_last, json_response
 
 MAX_LIMIT = 10_000
 _PURPOSE = re.compile(r"[a-z][a-z_-]{0,39}")
@@ -77,8 +77,7 @@ def _encode_list(query: FileQuery, files: tuple[StoredFile, ...]) -> HttpRespons
     found = [file for file in files if page.purpose is None or file.purpose == page.purpose]
     rest = files_after(found if page.order == "desc" else found[::-1], page.after, "after")
     data = [_encode_file(file) for file in rest[: page.limit]]
-    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
-    return json_response({"object": "list", "data": data, **ends, "has_more": len(rest) > len(data)})
+    return json_response({"object": "list", "data": data, **first_and_last(data), "has_more": len(rest) > len(data)})
 
 
 def _encode_dropped(file: StoredFile) -> JsonObject:

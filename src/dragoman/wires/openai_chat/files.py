@@ -2,18 +2,12 @@
 
 from dragoman.types import JsonObject
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_document
+from dragoman.wires.common.uploads import OPENAI_FIELDS, FormUploads, Media, is_document
 from dragoman.wires.openai_chat.schema import NAME
-
-FIELDS = {
-    "purpose": "user_data",
-    "expires_after[anchor]": "created_at",
-    "expires_after[seconds]": str(KEPT_FOR),
-}
 
 
 def _reference(part: Media, id: str) -> JsonObject:
     return {"type": "file", **wire_extra(part.extra, NAME), "file": {"file_id": id}}
 
 
-FILES = FormUploads(NAME, FIELDS, accepts=is_document, reference=_reference)
+FILES = FormUploads(NAME, OPENAI_FIELDS, accepts=is_document, reference=_reference)

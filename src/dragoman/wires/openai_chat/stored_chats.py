@@ -19,6 +19,7 @@ from dragoman.wires.common.server_endpoints import (
     Route,
     ServerEndpoint,
     StoredChat,
+    first_and_last,
     json_response,
     path_parameter,
 )
@@ -90,8 +91,7 @@ def _encode_messages(query: ChatQuery, chat: StoredChat) -> HttpResponse:
 
 
 def _encode_page(data: list[JsonObject], *, has_more: bool) -> HttpResponse:
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return json_response({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more})
+    return json_response({"object": "list", "data": data, **first_and_last(data), "has_more": has_more})
 
 
 def _encode_list(_: ChatQuery, page: ChatPage) -> HttpResponse:

@@ -12,6 +12,7 @@ from dragoman.wires.common.server_endpoints import (
     Route,
     ServerEndpoint,
     StoredItems,
+    first_and_last,
     json_response,
     path_parameters,
 )
@@ -78,8 +79,7 @@ def _encode_dropped(_: ItemListQuery, stored: StoredItems) -> HttpResponse:
 
 def _encode_added(query: ItemListQuery, stored: StoredItems) -> HttpResponse:
     data = [complete_item(item) for item in stored.items[len(stored.items) - len(query.items) :]]
-    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": "", "last_id": ""}
-    return json_response({"object": "list", "data": data, **ends, "has_more": False})
+    return json_response({"object": "list", "data": data, **first_and_last(data, ""), "has_more": False})
 
 
 def _encode_items(query: ItemListQuery, stored: StoredItems) -> HttpResponse:

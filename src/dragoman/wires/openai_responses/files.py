@@ -2,15 +2,8 @@
 
 from dragoman.types import Image, JsonObject
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_document, is_image
+from dragoman.wires.common.uploads import OPENAI_FIELDS, FormUploads, Media, is_document, is_image
 from dragoman.wires.openai_responses.schema import NAME
-
-FIELDS = {
-    "purpose": "user_data",
-    "expires_after[anchor]": "created_at",
-    "expires_after[seconds]": str(KEPT_FOR),
-}
-_IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 def _reference(part: Media, id: str) -> JsonObject:
@@ -20,6 +13,4 @@ def _reference(part: Media, id: str) -> JsonObject:
     return {"type": "input_file", "file_id": id, **extra}
 
 
-FILES = FormUploads(
-    NAME, FIELDS, accepts=lambda part: is_document(part) or is_image(part, _IMAGES), reference=_reference
-)
+FILES = FormUploads(NAME, OPENAI_FIELDS, accepts=lambda part: is_document(part) or is_image(part), reference=_reference)

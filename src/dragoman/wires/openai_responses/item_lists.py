@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import JsonObject, Message, is_list, is_object
-from dragoman.wires.common.server_endpoints import StoredResponse, json_response
+from dragoman.wires.common.server_endpoints import StoredResponse, first_and_last, json_response
 from dragoman.wires.openai_responses.incoming_items import item_kind
 from dragoman.wires.openai_responses.messages import encode_result, encode_user_items
 from dragoman.wires.openai_responses.parts import type_of
@@ -100,9 +100,8 @@ class Page:
                 raise InvalidRequest(f"after must be the id of an item, got {self.after[:200]!r}", param="after")
             ordered = ordered[ids.index(self.after) + 1 :]
         data = ordered[: self.limit]
-        first, last = (data[0]["id"], data[-1]["id"]) if data else ("", "")
         more = len(ordered) > len(data)
-        return json_response({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": more})
+        return json_response({"object": "list", "data": data, **first_and_last(data, ""), "has_more": more})
 
 
 def whole_number(query: dict[str, list[Any]], name: str, default: int, /) -> int:
