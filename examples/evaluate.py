@@ -7,6 +7,7 @@ Without specs, scripted providers answer.
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 import dragoman
@@ -57,7 +58,9 @@ def main() -> None:
         for first, second in (("a", "b"), ("b", "a")):
             verdict = judge(referee, question, answers[first], answers[second])
             wins[{"1": first, "2": second, "equal": "equal"}[verdict.better]] += 1
-        print(f"{question:<28} a: {answers['a'][:40]:<42} b: {answers['b'][:40]}")
+        print(question)
+        for name, text in answers.items():
+            print(f"  {name}: {shorten(text, 72, placeholder=' …')}")
     print(f"a wins {wins['a']}, b wins {wins['b']}, equal {wins['equal']}")
 
 
