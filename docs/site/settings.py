@@ -79,7 +79,7 @@ TABLES = (
         "[providers.NAME]",
         "A provider of your own, or changes to a known one: [configuration](../docs/configuration.md#dragomantoml).",
         Provider,
-        without=("name", "http_client", "credential", *_OWN_TABLES),
+        without=("name", "http_client", "credential", "like_name", *_OWN_TABLES),
         first=(LIKE,),
         defaults={"wire": "that of `like`", "base_url": "that of `like`"},
     ),

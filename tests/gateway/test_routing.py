@@ -106,12 +106,14 @@ def test_an_account_of_a_provider_has_its_prices() -> None:
     registry = Registry(env={})
     registry.add_provider(name="mine", like="openai", api_key="k")
     registry.add_provider(name="proxy", like="openai", base_url="https://llm.example/v1", api_key="k")
+    registry.add_provider(name="priced", like="proxy", price_name="openai", api_key="k")
     prices = Prices()
     prices.names = price_names(registry)
     usage = Usage(input=1000, output=1000)
-    assert prices.names == {"mine": "openai", "proxy": None}
+    assert prices.names == {"mine": "openai", "proxy": None, "priced": "openai"}
     assert prices.cost("mine/gpt-4o", usage) == prices.cost("openai/gpt-4o", usage) != 0
     assert prices.cost("proxy/gpt-4o", usage) is None
+    assert prices.cost("priced/gpt-4o", usage) == prices.cost("openai/gpt-4o", usage)
 
 
 def test_the_price_list_is_read_only_if_a_provider_has_prices() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import Registry, SetupError, Usage
 from dragoman.targets.pools import DeploymentPool, bind_fallbacks, make_pool, share_of
-from dragoman.targets.prices import cost_of
+from dragoman.targets.prices import cost_of, target_cost
 
 
 def names(registry: Registry, spec: str) -> list[str]:
@@ -135,10 +135,11 @@ def test_a_deployment_has_the_prices_of_the_provider_that_it_is_like() -> None:
     registry.add_provider(name="a", like="openai", api_key="k")
     registry.add_provider(name="b", like="a", base_url="https://proxy.example/v1", api_key="k")
     a, b = registry.target("a/gpt-4o"), registry.target("b/gpt-4o")
-    assert (a.price_name, b.price_name) == ("openai", "openai")
     usage = Usage(input=1, output=1)
-    assert cost_of("openai", "gpt-4o", usage, base_url=a.base_url) is not None
-    assert cost_of("openai", "gpt-4o", usage, base_url=b.base_url) is None
+    assert target_cost(a, usage) == cost_of("openai", "gpt-4o", usage) is not None
+    assert target_cost(b, usage) is None
+    registry.add_provider(name="b", price_name="openai")
+    assert target_cost(registry.target("b/gpt-4o"), usage) == target_cost(a, usage)
 
 
 def test_fallbacks_are_found_when_they_are_needed() -> None:

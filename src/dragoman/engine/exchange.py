@@ -27,7 +27,7 @@ from dragoman.errors import (
 )
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, Ping, StreamEvent, fold
 from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
-from dragoman.targets.prices import cost_of
+from dragoman.targets.prices import target_cost
 from dragoman.targets.target import Target
 from dragoman.types import Attempt, Finish, Request, Response, Text, Thinking, Usage
 from dragoman.types.base import unchecked
@@ -118,8 +118,7 @@ def served(
     """The response with its target, the notices of the request, its cost, and what the provider said in its headers."""
     request_id, rate_limits = provider_headers(head)
     notices = http.notices + response.notices
-    name = target.price_name or target.provider
-    cost = cost_of(name, target.model, response.usage, response.service_tier, base_url=target.base_url)
+    cost = target_cost(target, response.usage, response.service_tier)
     if notices:
         notices = tuple(dict.fromkeys(notices))
     return complete_response(response, target.name, notices, request_id, rate_limits, cost, attempts)

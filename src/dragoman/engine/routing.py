@@ -24,7 +24,7 @@ from dragoman.errors import (
 )
 from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.pools import Affinity, DeploymentPool, Fallbacks, share_of
-from dragoman.targets.prices import cost_of
+from dragoman.targets.prices import target_cost
 from dragoman.targets.target import Target
 from dragoman.types import Request, Text, Tool, Usage
 
@@ -160,7 +160,7 @@ def _price(target: Target, pool: DeploymentPool, request: Request) -> float:
     if cost is not None:
         return cost
     usage = Usage(input=prompt_tokens(request), output=request.max_tokens or ANSWER_TOKENS)
-    price = cost_of(target.price_name or target.provider, target.model, usage, base_url=target.base_url)
+    price = target_cost(target, usage)
     return inf if price is None else price.usd
 
 

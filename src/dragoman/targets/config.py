@@ -39,7 +39,7 @@ RENAMED = {
 """Names of version 0.1 that changed."""
 _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_FIELDS = (*Provider.__struct_fields__, "like")
+_FIELDS = (*(name for name in Provider.__struct_fields__ if name != "like_name"), "like")
 _OWN_TABLES: tuple[tuple[str, str, type[msgspec.Struct]], ...] = (
     ("deployment_limits", "limit", DeploymentLimits),
     ("batch_storage", "field", BatchStorage),
@@ -144,14 +144,14 @@ def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
     name = own.get("name", record.name)
     is_new = name != record.name
     family = record.family or record.name if is_new else record.family
-    price_name = record.price_name or record.name if is_new else record.price_name
+    like_name = record.like_name or record.name if is_new else record.like_name
     is_other_server = is_new and "base_url" in own
     start = without_credentials(record) if is_other_server else record
     base: dict[str, Any] = msgspec.to_builtins(
         msgspec.structs.replace(
             start,
             family=family,
-            price_name=price_name,
+            like_name=like_name,
             http_client=None,
             credential=None,
             deployment_limits=None if is_new else record.deployment_limits,

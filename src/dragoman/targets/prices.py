@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.targets.providers import PROVIDERS
+from dragoman.targets.target import Target
 from dragoman.types import Cost, Usage
 from dragoman.types.base import prepare
 from dragoman.wires.common.options import STANDARD_TIERS
@@ -92,6 +93,13 @@ def cost_of(
         return None
     listed = price_list()
     return Cost(usd=prices.cost(usage), source=listed.source, date=listed.date)
+
+
+def target_cost(target: Target, usage: Usage, tier: str | None = None, /) -> Cost | None:
+    """The cost of a usage at a target, by the name whose prices it has; None if the price or the usage is unknown."""
+    if target.price_name is not None:
+        return cost_of(target.price_name, target.model, usage, tier)
+    return cost_of(target.like_name or target.provider, target.model, usage, tier, base_url=target.base_url)
 
 
 @lru_cache(maxsize=1024)

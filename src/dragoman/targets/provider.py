@@ -80,7 +80,9 @@ class Provider(SetupStruct, frozen=True, kw_only=True):
     credential: object = None
     """A function that returns the key, or a `Credential`; it comes before `api_key` and the environment."""
     price_name: str | None = None
-    """The provider whose prices hold; None is its own."""
+    """The provider whose prices hold, at any base URL. None: its own prices, at its own addresses only."""
+    like_name: str | None = None
+    """The provider that it was made like: that one's prices hold, at that one's addresses only."""
     batch_storage: BatchStorage | None = None
     """Where the rows of batches are stored, at Bedrock; None is what the environment says."""
     deployment_limits: DeploymentLimits | None = None
@@ -127,6 +129,7 @@ class Provider(SetupStruct, frozen=True, kw_only=True):
             batch_storage=self._batch_storage(env),
             deployment_limits=self.deployment_limits,
             price_name=self.price_name,
+            like_name=self.like_name,
         )
 
     def _base_url(self, env: Mapping[str, str]) -> str:

@@ -310,7 +310,9 @@ class Target(SetupStruct, frozen=True, kw_only=True, dict=True):
     pool: DeploymentPool | None = None
     """The pool that it is a deployment of, in this chain."""
     price_name: str | None = None
-    """The provider whose prices hold; None is its own."""
+    """The provider whose prices hold, at any base URL. None: its own prices, at its own addresses only."""
+    like_name: str | None = None
+    """The provider that its own was made like: that one's prices hold, at that one's addresses only."""
 
     @cached_property
     def name(self) -> str:

@@ -63,16 +63,18 @@ class Prices:
 
 
 def price_names(registry: Registry, /) -> dict[str, str | None]:
-    """By provider: the built-in one that it is like, if it is the same service, such as another account of it.
+    """By provider: the one whose prices it has.
 
-    None if it is like one, and another service: then nobody knows its prices.
+    That is its `price_name`, or else the built-in one that it is like, if it is the same service, such as another
+    account of it. None if it is like one, and another service: then nobody knows its prices.
     """
-    records = {name: registry.provider(name) for name in registry.providers() if name not in PROVIDERS}
-    return {
+    records = {name: registry.provider(name) for name in registry.providers()}
+    names: dict[str, str | None] = {
         name: like if is_official(like, record.base_url) else None
         for name, record in records.items()
-        if (like := record.price_name) is not None and record.base_url
+        if name not in PROVIDERS and (like := record.like_name) is not None and record.base_url
     }
+    return names | {name: record.price_name for name, record in records.items() if record.price_name is not None}
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):

@@ -173,7 +173,7 @@ class Simulator(InProcessProvider):
         registry = Registry(env={}, http_client=self)
         base_url = f"http://{self.PROVIDER}.invalid{base_path(self.WIRE)}"
         record = replace(PROVIDERS[self.PROVIDER], wire=self.WIRE, base_url=base_url, api_key="sk-test-key")
-        registry.add_provider(record)
+        registry.add_provider(replace(record, price_name=self.PROVIDER))
         return registry
 
     def model(self, /, **options: Unpack[CallOptions]) -> Model:
