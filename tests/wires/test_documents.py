@@ -93,3 +93,27 @@ def test_strict_refuses_text_in_place_of_a_document(tmp_path: Path) -> None:
     model = Registry(env=ENV).model("openai/gpt-5", strict=True)
     with pytest.raises(Unsupported, match="it is sent as text"):
         model.generate(["What is this?", file(tmp_path, "a.csv")])
+
+
+@pytest.mark.parametrize("origin", ["anthropic", "bedrock"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_document_that_is_to_be_cited(origin: str, target: str) -> None:
+    wish = {origin: {"citations": {"enabled": True}}}
+    found = explain(target, Document(data=b"%PDF", mime="application/pdf", name="bill", extra=wish))
+    lost = [notice.what for notice in found.notices if notice.loss]
+    if target == "ollama":
+        assert found.request is None
+        return
+    assert found.request is not None
+    if target in ("anthropic", "bedrock"):
+        assert b'"citations":{"enabled":true}' in found.request.body
+        assert lost == []
+    else:
+        assert b"enabled" not in found.request.body
+        assert "citations of a document" in lost
+
+
+def test_a_document_that_is_not_to_be_cited_needs_no_notice() -> None:
+    wish = {"anthropic": {"citations": {"enabled": False}}}
+    explanation = explain("responses", Document(data=b"%PDF", mime="application/pdf", name="bill", extra=wish))
+    assert [notice for notice in explanation.notices if notice.loss] == []

@@ -804,3 +804,17 @@ def test_models_of_amazon_search_at_bedrock() -> None:
 def test_other_models_do_not_search_at_bedrock(spec: str) -> None:
     with pytest.raises(Unsupported, match="does not have web search"):
         at_bedrock(spec)
+
+
+@pytest.mark.parametrize("sources", [7, True, "x", None, [None, {"url": "https://a.example"}]])
+def test_a_search_with_odd_sources_is_read(sources: object) -> None:
+    item = {
+        "type": "web_search_call",
+        "id": "w",
+        "status": "completed",
+        "action": {"type": "search", "sources": sources},
+    }
+    body = json.dumps({"id": "r", "status": "completed", "output": [item]}).encode()
+    (call, *results) = fold(wires.get("openai_responses").client.decode_body(body)).message.parts
+    assert isinstance(call, HostedCall)
+    assert len(results) == (1 if isinstance(sources, list) else 0)

@@ -518,3 +518,14 @@ class TestErrors:
         }
         whole = b'{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}'
         assert WIRE.client.decode_error(Head(status=429, headers=headers), whole).retry_after == 20.0
+
+
+def test_the_tokens_of_a_compaction_are_part_of_the_usage() -> None:
+    compaction = {"type": "compaction", "input_tokens": 900, "output_tokens": 40, "cache_read_input_tokens": 60}
+    message = {"type": "message", "input_tokens": 20, "output_tokens": 5}
+    totals = {"input_tokens": 20, "output_tokens": 5, "cache_read_input_tokens": 0, "iterations": [compaction, message]}
+    response = decoded(usage=totals)
+    assert response.usage == Usage(input=980, output=45, cache_read=60)
+    said = json.loads(WIRE.server.encode_body(response).body)["usage"]
+    assert said == totals
+    assert decoded(usage={**totals, "iterations": [message, "odd"]}).usage.output == 5

@@ -1286,3 +1286,52 @@ def test_a_prompt_that_the_server_cut_silently_is_a_notice() -> None:
     data = body(message_item({"type": "output_text", "text": "Hi"}), usage={"input_tokens": 4095, "output_tokens": 1})
     [notice] = fold(CLIENT.decode_body(data, request)).notices
     assert (notice.kind, notice.what) == ("dropped", "a part of the prompt")
+
+
+WHOLE: list[tuple[JsonObject, str]] = [
+    ({"type": "response.output_text.done", "item_id": "m1", "content_index": 0, "text": "At six."}, "text"),
+    ({"type": "response.refusal.done", "item_id": "m1", "content_index": 0, "refusal": "At six."}, "text"),
+    (
+        {"type": "response.reasoning_summary_text.done", "item_id": "r1", "summary_index": 0, "text": "At six."},
+        "thinking",
+    ),
+    ({"type": "response.reasoning_text.done", "item_id": "r1", "content_index": 0, "text": "At six."}, "thinking"),
+]
+
+
+def whole_and_streamed(event: JsonObject, *pieces: str) -> Response:
+    deltas = [{**event, "type": event["type"].replace(".done", ".delta"), "delta": piece} for piece in pieces]
+    end = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+    events, error = read(CLIENT.stream_decoder(), [stream_of(*deltas, event, end)])
+    assert error is None
+    return fold(events)
+
+
+@pytest.mark.parametrize(("event", "kind"), WHOLE)
+def test_a_text_that_comes_only_as_a_whole_is_read(event: JsonObject, kind: str) -> None:
+    for pieces in ((), ("At ", "six.")):
+        response = whole_and_streamed(event, *pieces)
+        assert (response.text, response.thinking) == (("At six.", "") if kind == "text" else ("", "At six."))
+
+
+@pytest.mark.parametrize(("event", "kind"), WHOLE)
+def test_a_whole_text_with_another_id_comes_once(event: JsonObject, kind: str) -> None:
+    first = {**event, "type": event["type"].replace(".done", ".delta"), "delta": "At six."}
+    end = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+    data = stream_of(first, {**event, "item_id": "changed"}, {**event, "text": None, "refusal": None}, end)
+    events, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    assert fold(events).text + fold(events).thinking == "At six."
+
+
+def test_the_whole_input_of_a_custom_tool_is_read() -> None:
+    added = {"type": "custom_tool_call", "id": "x1", "call_id": "c1", "name": "shell", "input": ""}
+    events: list[JsonObject] = [
+        {"type": "response.output_item.added", "output_index": 0, "item": added},
+        {"type": "response.custom_tool_call_input.done", "output_index": 0, "item_id": "x1", "input": "ls"},
+        {"type": "response.custom_tool_call_input.done", "output_index": 0, "item_id": "x1", "input": None},
+        {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}},
+    ]
+    decoded, error = read(CLIENT.stream_decoder(), [stream_of(*events)])
+    assert error is None
+    assert [call.arguments for call in fold(decoded).tool_calls] == [{"input": "ls"}]

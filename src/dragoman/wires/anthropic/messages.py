@@ -51,7 +51,7 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 
 def prepare_history(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[Text], list[Message]]:
     """The system texts, and the turns of user and assistant, and of the system if the target takes them."""
-    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True)
+    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True, cites_documents=True)
     system = [text for text in history.system if has_content(text, notes)]
     check_urls(history.turns, target)
     return system, _alternating_turns(history.turns, target, notes)

@@ -17,8 +17,8 @@ from dragoman.errors import (
     TimedOut,
 )
 from dragoman.schema.adapt import SchemaDialect
-from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_object
-from dragoman.wires.common.json import whole_number, without_none
+from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
+from dragoman.wires.common.json import whole_number
 
 NAME = "anthropic"
 VERSION = "2023-06-01"
@@ -221,30 +221,46 @@ class AnthropicTool(msgspec.Struct):
 
 
 def read_usage(tokens: JsonObject) -> Usage:
-    """The usage; Anthropic's `input_tokens` do not include cached tokens, ours do."""
-    details = tokens.get("output_tokens_details")
-    cache_read = whole_number(tokens.get("cache_read_input_tokens"))
-    cache_write = whole_number(tokens.get("cache_creation_input_tokens"))
-    parts = (whole_number(tokens.get("input_tokens")), cache_read, cache_write)
+    """The usage; Anthropic's `input_tokens` do not include cached tokens and compaction, ours do."""
+    details, compaction = tokens.get("output_tokens_details"), _compaction_usage(tokens)
+    uncached, cache_write, cache_read, output = (
+        _add_count(whole_number(tokens.get(name)), compaction.get(name)) for name in _TOTALS
+    )
+    parts = (uncached, cache_read, cache_write)
     return Usage(
         # Servers write 0 if they do not know (seen 2026-10).
         input=sum(part for part in parts if part is not None) or None,
-        output=whole_number(tokens.get("output_tokens")),
+        output=output,
         cache_read=cache_read,
         cache_write=cache_write,
         reasoning=whole_number(details.get("thinking_tokens")) if is_object(details) else None,
     )
 
 
-def write_usage(usage: Usage) -> JsonObject:
+_TOTALS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def _compaction_usage(tokens: JsonObject) -> dict[str, int]:
+    """The tokens of compactions, which the totals leave out (documented 2026-04); empty if there are none."""
+    iterations = tokens.get("iterations")
+    rounds = [each for each in iterations if is_object(each)] if is_list(iterations) else []
+    counts = [each for each in rounds if each.get("type") == "compaction"]
+    return {name: sum(whole_number(each.get(name)) or 0 for each in counts) for name in _TOTALS} if counts else {}
+
+
+def _add_count(count: int | None, more: int | None) -> int | None:
+    return (count or 0) + more if more else count
+
+
+def write_usage(usage: Usage, own: JsonObject) -> JsonObject:
     """The mirror of `read_usage`; both totals are always there, because the SDKs require them."""
-    uncached = (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
-    return without_none(
-        {
-            "input_tokens": max(0, uncached),
-            "cache_creation_input_tokens": usage.cache_write,
-            "cache_read_input_tokens": usage.cache_read,
-            "output_tokens": usage.output or 0,
-            "output_tokens_details": None if usage.reasoning is None else {"thinking_tokens": usage.reasoning},
-        }
-    )
+    compaction = _compaction_usage(own)
+    counts = {
+        "input_tokens": (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0),
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output or 0,
+    }
+    told = {name: max(0, count - compaction.get(name, 0)) for name, count in counts.items() if count is not None}
+    details = {} if usage.reasoning is None else {"output_tokens_details": {"thinking_tokens": usage.reasoning}}
+    return {**told, **details}

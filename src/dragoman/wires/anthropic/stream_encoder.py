@@ -74,10 +74,11 @@ def _encode_end(finish: Finish, usage: Usage, tier: str | None) -> tuple[JsonObj
     extra = wire_extra(finish.extra, NAME)
     rest = {key: value for key, value in extra.items() if key != "usage"}
     stop = {"stop_reason": finish_word(finish, FINISH_REASONS, STOP_REASONS), "stop_sequence": None, **rest}
+    own = extra.get("usage", {})
     return stop, {
-        **write_usage(usage),
+        **write_usage(usage, own),
         **without_none({"service_tier": tier_word(tier, "standard")}),
-        **extra.get("usage", {}),
+        **own,
     }
 
 

@@ -52,7 +52,7 @@ def encode_messages(
     request: Request, target: Target, notes: NoticeCollector
 ) -> tuple[list[JsonObject], list[JsonObject], list[Message]]:
     """The system blocks, the messages, and the turns that they were made from."""
-    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True)
+    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True, cites_documents=True)
     check_urls(history.turns, target)
     system = [block for text in history.system if can_send(text, notes) for block in _encode_system(text)]
     turns = _alternating_turns(history.turns, notes)

@@ -76,12 +76,14 @@ def repair(
     system_turns: bool = False,
     alternating: bool = False,
     citations: Literal["all", "own", "none"] = "own",
+    cites_documents: bool = False,
 ) -> History:
     """Collect system messages, give every call exactly one result right after it, remove data of other wires.
 
     System messages after the first turn stay in their place: as they are with `system_turns`, else as user turns. With
     `alternating`, an answer of which nothing is left stays as an empty turn, for `fill_turns`. `citations`
-    says which ones the wire can send; the sources of the others stand below their text, numbered.
+    says which ones the wire can send; the sources of the others stand below their text, numbered. With
+    `cites_documents`, the wire can be asked to cite a document.
 
     >>> call = ToolCall(id="call_1", name="tide")
     >>> notes = NoticeCollector("ollama")
@@ -121,7 +123,8 @@ def repair(
         if is_answer := message.role == "assistant":
             calls.last_answer = len(turns)
         # Only answers have citations on every wire that has some.
-        own_parts = _own_parts(parts, notes, citations=citations if is_answer or citations != "all" else "own")
+        cited = citations if is_answer or citations != "all" else "own"
+        own_parts = _own_parts(parts, notes, citations=cited, cites_documents=cites_documents)
         _note_foreign(message.extra, f"{message.role} message", notes)
         if own_parts or wire_extra(message.extra, notes.wire) or (is_answer and turns and alternating):
             role = "user" if message.role == "tool" else message.role
@@ -288,7 +291,9 @@ def _is_needed(role: Role, before: Message, after: Message | None) -> bool:
     return before.role == "assistant"
 
 
-def _own_parts(parts: Iterable[Part], notes: NoticeCollector, *, citations: str) -> tuple[Part, ...]:
+def _own_parts(
+    parts: Iterable[Part], notes: NoticeCollector, *, citations: str, cites_documents: bool
+) -> tuple[Part, ...]:
     """The parts as this wire can say them, without thinking of other wires."""
     if notes.carries_all:
         return tuple(parts)
@@ -307,8 +312,24 @@ def _own_parts(parts: Iterable[Part], notes: NoticeCollector, *, citations: str)
                 if part.extra:
                     _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
                     own_parts += _beside(part.extra, notes)
+                    if isinstance(part, Document):
+                        part = _cited(part, notes, cites_documents=cites_documents)  # noqa: PLW2901 - with own data
                 own_parts.append(part)
     return tuple(own_parts)
+
+
+def _cited(document: Document, notes: NoticeCollector, *, cites_documents: bool) -> Document:
+    """A document that a client of another wire wants to be cited, in the form of the wires that can do it."""
+    wishes = [data["citations"] for data in document.extra.values() if is_object(data) and "citations" in data]
+    own = wire_extra(document.extra, notes.wire)
+    if "citations" in own or not any(is_object(wish) and wish.get("enabled") for wish in wishes):
+        return document
+    if not cites_documents:
+        notes.add("dropped", "citations of a document", "not supported")
+        return document
+    return msgspec.structs.replace(
+        document, extra={**document.extra, notes.wire: {**own, "citations": {"enabled": True}}}
+    )
 
 
 def is_own(block: Opaque, notes: NoticeCollector, /) -> bool:

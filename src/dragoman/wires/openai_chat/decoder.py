@@ -75,8 +75,8 @@ from dragoman.wires.openai_chat.tool_calls import ToolCallJoiner
 
 _CHUNK = msgspec.json.Decoder(ChatChunk, strict=False)
 _MEMBERS = msgspec.json.Decoder(JsonObject)
-_JOINED = ("text", "summary", "data", "transcript")
-"""Members of reasoning details and audio that come in pieces; the others are whole in each chunk."""
+_JOINED = ("text", "summary", "data", "transcript", "thinking")
+"""Members of reasoning details, thinking blocks and audio that come in pieces; the others are whole in each chunk."""
 
 
 class ChatDecoder:
@@ -98,6 +98,8 @@ class ChatDecoder:
         self._request = request
         self._others: dict[int, ChatDecoder] = {}
         self._details: dict[tuple[str, int], _Pieces] = {}
+        self._opaque = ""
+        self._blocks: list[_Pieces] = []
         self._annotations: JsonObject = {}
         self._prompt_filters: JsonObject = {}
         self._filters: JsonObject = {}
@@ -132,6 +134,7 @@ class ChatDecoder:
             self._usage(tokens)
         if (
             self._details
+            or self._blocks
             or self._annotations
             or self._audio
             or self._images
@@ -238,6 +241,8 @@ class ChatDecoder:
     def _message(self, message: ChatMessage) -> None:
         if message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details:
             self._reasoning(message)
+        if message.reasoning_text is not None or message.reasoning_opaque or message.thinking_blocks:
+            self._signed_reasoning(message)
         if message.executed_tools:
             self._executed = self._executed or ExecutedTools()
             self._executed.add(message.executed_tools)
@@ -292,6 +297,29 @@ class ChatDecoder:
             key = f"{index} {kind} {id}" if index is not None else f"{len(self._details)}"
             seen[key] += 1
             self._details.setdefault((key, seen[key]), _Pieces()).add(detail)
+
+    def _signed_reasoning(self, message: ChatMessage) -> None:
+        """Thinking with its signature, as GitHub Copilot and LiteLLM send it."""
+        if message.reasoning_content is None and message.reasoning is None:
+            self._reasoning(message)
+        if isinstance(message.reasoning_opaque, str) and message.reasoning_opaque:
+            self.out.count_characters(len(message.reasoning_opaque))
+            self._opaque = message.reasoning_opaque
+        for block in message.thinking_blocks if is_list(message.thinking_blocks) else ():
+            if not is_object(block):
+                continue
+            last = self._blocks[-1].members if self._blocks else {"signature": True}
+            if last.get("signature") or last.get("type") != block.get("type"):
+                self._blocks.append(_Pieces())
+            self._blocks[-1].add(block)
+
+    def _take_state(self) -> JsonObject:
+        """What the next request must give back of the thinking so far, besides its text."""
+        state = {"reasoning_opaque": self._opaque, "thinking_blocks": [block.joined() for block in self._blocks]}
+        found = {name: value for name, value in state.items() if value}
+        details = self._joined_details()
+        self._opaque, self._blocks, self._details = "", [], {}
+        return {**({"details": details} if details else {}), **({"state": found} if found else {})}
 
     def _joined_details(self) -> list[JsonObject]:
         return [detail.joined() for detail in self._details.values()]
@@ -349,9 +377,8 @@ class ChatDecoder:
             self._annotations = {}
         for key in [key for key in self._logprobs or () if self.out.is_open(key)]:
             self.out.add_logprobs(key, (self._logprobs or {}).pop(key))
-        if self._details and self.out.is_open("thinking"):
-            self.out.add_extra("thinking", NAME, {"details": self._joined_details()})
-            self._details = {}
+        if (self._details or self._opaque or self._blocks) and self.out.is_open("thinking"):
+            self.out.add_extra("thinking", NAME, self._take_state())
 
     def _end(self) -> None:
         if self._finish in ABORTED_REASONS:
@@ -377,8 +404,8 @@ class ChatDecoder:
         """Emit the parts that have no end mark."""
         out = self.out
         self._add_text_extra(None)
-        if self._details:
-            out.add_part(Thinking(text="", redacted=True, extra={NAME: {"details": self._joined_details()}}))
+        if self._details or self._opaque or self._blocks:
+            out.add_part(Thinking(text="", redacted=True, extra={NAME: self._take_state()}))
         elif self._blank_fields and not self._has_thought and self._calls is not None:
             # Servers require empty thinking back, too, with the calls that followed it (2026-08).
             out.add_part(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))

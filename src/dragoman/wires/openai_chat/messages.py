@@ -155,13 +155,15 @@ def _replayed(part: Part, target: Target, notes: NoticeCollector) -> Part | None
     if accepted is None or not isinstance(part, Thinking):
         return part
     extra = wire_extra(part.extra, NAME)
-    fields = {"fields": [field for field in extra.get("fields", ()) if field in accepted]}
+    fields: JsonObject = {"fields": [field for field in extra.get("fields", ()) if field in accepted]}
     if "details" in extra and "reasoning_details" in accepted:
         fields["details"] = extra["details"]
+    if state := {name: value for name, value in extra.get("state", {}).items() if name in accepted}:
+        fields["state"] = state
     if not any(fields.values()):
         notes.add("dropped", "thinking", "does not accept the thinking of another server")
         return None
-    return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **fields}})
+    return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, "state": {}, **fields}})
 
 
 def _encode_results(results: tuple[ToolResult, ...], function_calls: set[str]) -> list[JsonObject]:

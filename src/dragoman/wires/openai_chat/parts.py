@@ -147,7 +147,7 @@ def decode_image_part(data: JsonObject, where: str) -> Part:
 
 def reasoning_fields(message: ChatMessage | ChatAssistantMessage) -> list[str]:
     """The fields that contain the thinking: some servers send it twice, and some send a second field that is empty."""
-    if message.reasoning_content is None and message.reasoning is None:
+    if message.reasoning_content is None and message.reasoning is None and message.reasoning_text is None:
         return []
     fields = [field for field in REASONING_FIELDS if isinstance(getattr(message, field), str)]
     if len(fields) < 2:
@@ -374,6 +374,8 @@ def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObjec
         message.update({field: message.get(field, "") + part.text for field in fields})
     if details := extra.get("details"):
         message["reasoning_details"] = message.get("reasoning_details", []) + details
+    for name, value in extra.get("state", {}).items():
+        message[name] = [*message.get(name, []), *value] if is_list(value) else value
 
 
 def encode_tool(tool: Tool | Opaque) -> JsonObject:

@@ -18,7 +18,9 @@ COVERED = NAME + VERBATIM
 """The key of the `extra` of a tool or call with what its other fields also say."""
 CUSTOM = "custom"
 """The type of a tool that takes free text, and the member of its definition and calls."""
-REASONING_FIELDS = ("reasoning_content", "reasoning")
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+REASONING_STATE = ("reasoning_opaque", "thinking_blocks")
+"""Members of a message with signatures of its thinking, which go back as they came (Copilot, LiteLLM; 2026-08)."""
 CITATIONS = ("citations", "search_results")
 MESSAGE_CITATIONS = ("annotations", "context")
 """Fields of a message that have citations."""
@@ -116,7 +118,10 @@ class ChatMessage(msgspec.Struct, gc=False):
     refusal: str | None = None
     reasoning_content: Any = None
     reasoning: Any = None
+    reasoning_text: Any = None
     reasoning_details: list[JsonObject] | None = None
+    reasoning_opaque: Any = None
+    thinking_blocks: Any = None
     tool_calls: list[JsonObject] | None = None
     function_call: JsonObject | None = None
     annotations: list[Any] | None = None
@@ -298,7 +303,10 @@ class ChatAssistantMessage(ChatInputMessage):
     function_call: JsonObject | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_text: str | None = None
     reasoning_details: list[JsonObject] | None = None
+    reasoning_opaque: str | None = None
+    thinking_blocks: list[JsonObject] | None = None
     refusal: str | None = None
     images: list[JsonObject] | None = None
 

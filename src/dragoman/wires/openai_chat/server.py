@@ -87,6 +87,7 @@ from dragoman.wires.openai_chat.schema import (
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
+    REASONING_STATE,
     ChatAssistantMessage,
     ChatInputMessage,
     ChatPlainRequest,
@@ -422,8 +423,10 @@ def _decode_content(message: ChatInputMessage, where: str) -> list[Part]:
 def _decode_assistant(message: ChatAssistantMessage, where: str) -> list[Part]:
     parts: list[Part] = []
     fields = reasoning_fields(message)
-    if fields or message.reasoning_details:
-        extra = without_none({"fields": fields or None, "details": message.reasoning_details})
+    state = {name: value for name in REASONING_STATE if (value := getattr(message, name))}
+    if fields or message.reasoning_details or state:
+        found = {"fields": fields or None, "details": message.reasoning_details, "state": state or None}
+        extra = without_none(found)
         text = getattr(message, fields[0]) if fields else ""
         parts.append(Thinking(text=text, redacted=not fields, extra={NAME: extra}))
     content = (_decode_assistant_part(part) for part in _decode_content(message, where))

@@ -181,6 +181,7 @@ class ChatStreamEncoder:
         delta = _delta(self._fields[index], part.text) if is_new else {}
         if "details" in extra:
             delta["reasoning_details"] = extra["details"]
+        delta.update(extra.get("state", {}))
         if "chunk" in extra:
             delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
         if annotations := extra.get("annotations") or self._annotations(part, extra):

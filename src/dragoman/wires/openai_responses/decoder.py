@@ -9,6 +9,7 @@ from the start.
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -78,6 +79,8 @@ class _Slot(msgspec.Struct):
     form: str | None = None
     """`content` or `summary`: the form in which its thinking came first."""
     section: int = 0
+    sections: set[int] = set()
+    """The sections of its thinking that have text."""
 
     @property
     def early_fields(self) -> JsonObject:
@@ -106,12 +109,17 @@ class ResponsesDecoder:
             "content_part.added": self._part_added,
             "content_part.done": self._part_done,
             "output_text.delta": self._text_delta,
+            "output_text.done": partial(self._set_text, field="text"),
             "refusal.delta": self._refusal_delta,
+            "refusal.done": partial(self._set_text, field="refusal"),
             "reasoning_summary_text.delta": self._summary_delta,
+            "reasoning_summary_text.done": partial(self._thinking_done, form="summary"),
             "reasoning_text.delta": self._content_delta,
+            "reasoning_text.done": partial(self._thinking_done, form="content"),
             "function_call_arguments.delta": self._arguments_delta,
             "function_call_arguments.done": self._arguments_done,
             "custom_tool_call_input.delta": self._input_delta,
+            "custom_tool_call_input.done": self._input_done,
         }
 
     def read_body(self, body: bytes) -> None:
@@ -162,6 +170,11 @@ class ResponsesDecoder:
         if slot is None or (slot.type != kind and slot.type in _STREAMED and kind in _STREAMED):
             slot = self._new_slot(event, kind, without_none({"id": event.item_id}))
         return slot if slot.type == kind and slot.final is None else None
+
+    def _ended(self, event: ResponsesStreamEvent, kind: str) -> _Slot | None:
+        """The item whose whole text an event has; None if its id is new, because servers change ids (2026-08)."""
+        is_new = self._find(event.output_index, event.item_id) is None
+        return None if is_new and any(slot.type == kind for slot in self._slots) else self._slot(event, kind)
 
     def _find(self, *keys: int | str | None) -> _Slot | None:
         """An item by its index, else by its id; the last item if both are None."""
@@ -261,6 +274,14 @@ class ResponsesDecoder:
     def _refusal_delta(self, event: ResponsesStreamEvent) -> None:
         self._add_text(event, event.delta, refused=True)
 
+    def _set_text(self, event: ResponsesStreamEvent, field: Literal["text", "refusal"]) -> None:
+        """Keep a whole text: some servers send it without deltas, and without the item that has it."""
+        slot, text = self._ended(event, "message"), event.text if field == "text" else event.refusal
+        if slot is not None and isinstance(text, str):
+            self._add_text(event, "", refused=field == "refusal")
+            self.out.count_characters(len(text))
+            slot.texts[event.content_index or 0][field] = text
+
     def _add_text(self, event: ResponsesStreamEvent, text: object, *, refused: bool) -> None:
         slot = self._slot(event, "message")
         if slot is not None and isinstance(text, str):
@@ -356,6 +377,13 @@ class ResponsesDecoder:
     def _content_delta(self, event: ResponsesStreamEvent) -> None:
         self._thinking_delta(event, "content", event.delta)
 
+    def _thinking_done(self, event: ResponsesStreamEvent, form: Literal["content", "summary"]) -> None:
+        """Add the whole text of a section that had no deltas."""
+        slot = self._ended(event, "reasoning")
+        section = (event.content_index if form == "content" else event.summary_index) or 0
+        if slot is not None and section not in slot.sections:
+            self._thinking_delta(event, form, event.text)
+
     def _thinking_delta(self, event: ResponsesStreamEvent, form: str, text: object) -> None:
         slot = self._slot(event, "reasoning")
         if slot is None or not isinstance(text, str):
@@ -365,6 +393,7 @@ class ResponsesDecoder:
         if text and slot.form == form:
             gap = "\n\n" if slot.section != section and self.out.text_of(slot.number) else ""
             slot.section = section
+            slot.sections.add(section)
             self.out.delta(slot.number, "thinking", gap + text)
 
     def _open_thinking(self, slot: _Slot, form: str | None) -> None:
@@ -421,6 +450,12 @@ class ResponsesDecoder:
         if slot is not None and isinstance(event.arguments, str):
             self.out.count_characters(len(event.arguments))
             slot.pieces = [event.arguments]
+
+    def _input_done(self, event: ResponsesStreamEvent) -> None:
+        slot = self._ended(event, CUSTOM)
+        if slot is not None and isinstance(event.input, str):
+            self.out.count_characters(len(event.input))
+            slot.pieces = [event.input]
 
     def _call(self, slot: _Slot, item: JsonObject) -> None:
         field = "input" if slot.type == CUSTOM else "arguments"

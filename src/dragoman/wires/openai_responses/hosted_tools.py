@@ -135,7 +135,7 @@ def decode_hosted_item(item: JsonObject) -> list[Part] | None:
 def _web_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
     action = object_of(item.get("action"))
     failed = item.get("status") == "failed"
-    sources = [source for source in action.get("sources") or () if is_object(source)]
+    sources = [source for source in entries if is_object(source)] if is_list(entries := action.get("sources")) else []
     found = [Citation(url=first_text(source, "url"), title=first_text(source, "title", "name")) for source in sources]
     known = ("query", "queries", "url", "pattern")
     arguments = {name: action[name] for name in known if action.get(name)}

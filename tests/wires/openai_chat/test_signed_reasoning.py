@@ -1,0 +1,117 @@
+"""Thinking with a signature in fields of its own, as GitHub Copilot and LiteLLM send it: read, said, and given back."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.events import fold, to_events
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Quirks, Target
+from dragoman.types import Request, Response, Thinking, ToolResult, tool_results, user
+from dragoman.wires.openai_chat import WIRE
+from tests.support.wires import laws
+
+TARGET = Target(provider="proxy", model="m", wire="openai_chat", base_url="https://proxy.example")
+CALL = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+OPAQUE = {"reasoning_text": "Hm. Six.", "reasoning_opaque": "b3BhcXVl"}
+BLOCKS = {
+    "reasoning_content": "Hm. Six.",
+    "thinking_blocks": [
+        {"type": "thinking", "thinking": "Hm. ", "signature": "s1"},
+        {"type": "redacted_thinking", "data": "c2VjcmV0"},
+        {"type": "thinking", "thinking": "Six.", "signature": "s2"},
+    ],
+}
+
+
+def read_body(message: dict[str, Any]) -> Response:
+    body = {"id": "a", "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}]}
+    return fold(WIRE.client.decode_body(json.dumps(body).encode()))
+
+
+def read_stream(*deltas: dict[str, Any]) -> Response:
+    chunks = [{"id": "a", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in (*chunks, end)) + b"data: [DONE]\n\n"
+    events, error = laws.read(WIRE.client.stream_decoder(), [data])
+    assert error is None
+    return fold(events)
+
+
+def sent_back(response: Response, quirks: Quirks | None = None) -> dict[str, Any]:
+    """The message of the assistant in the next request."""
+    results = tool_results(*[ToolResult(id=call.id, name=call.name, content="ok") for call in response.tool_calls])
+    request = Request(messages=(user("?"), response.message, *([results] if results.parts else []), user("!")))
+    target = TARGET if quirks is None else replace(TARGET, quirks=quirks)
+    messages: list[dict[str, Any]] = json.loads(WIRE.client.encode_request(request, target).body)["messages"]
+    return messages[1]
+
+
+def said_again(response: Response) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(WIRE.server.encode_body(response).body)["choices"][0]["message"]
+    return message
+
+
+@pytest.mark.parametrize("fields", [OPAQUE, BLOCKS, {"reasoning_opaque": "b3BhcXVl"}])
+def test_a_body_with_signed_thinking_is_said_again_and_given_back(fields: dict[str, Any]) -> None:
+    response = read_body({"content": "At six.", "tool_calls": [CALL], **fields})
+    assert response.thinking == ("Hm. Six." if len(fields) > 1 else "")
+    for message in (sent_back(response), said_again(response)):
+        assert {name: message[name] for name in fields} == fields
+    encoder = WIRE.server.stream_encoder(Request())
+    data = b"".join(encoder.feed(event) for event in to_events(response))
+    events, error = laws.read(WIRE.client.stream_decoder(), [data])
+    assert error is None
+    assert fold(events).message == response.message
+
+
+def test_a_stream_has_the_opaque_state_with_the_last_piece_or_with_the_call() -> None:
+    start = [{"reasoning_text": "Hm. "}, {"reasoning_text": "Six."}]
+    with_piece = read_stream(*start, {"reasoning_text": "", "reasoning_opaque": "b3BhcXVl"}, {"content": "At six."})
+    with_call = read_stream(*start, {"reasoning_opaque": "b3BhcXVl", "tool_calls": [{"index": 0, **CALL}]})
+    for response in (with_piece, with_call):
+        assert response.message.parts[0] == Thinking(
+            text="Hm. Six.",
+            extra={"openai_chat": {"fields": ["reasoning_text"], "state": {"reasoning_opaque": "b3BhcXVl"}}},
+        )
+
+
+def test_opaque_state_that_comes_after_the_text_is_not_lost() -> None:
+    response = read_stream({"content": "At six."}, {"content": "", "reasoning_opaque": "b3BhcXVl"})
+    assert response.text == "At six."
+    assert sent_back(response)["reasoning_opaque"] == "b3BhcXVl"
+
+
+def test_the_pieces_of_thinking_blocks_are_joined_up_to_their_signature() -> None:
+    def piece(text: str, **block: str) -> dict[str, Any]:
+        return {"reasoning_content": text, "thinking_blocks": [{"type": "thinking", "thinking": text, **block}]}
+
+    response = read_stream(
+        piece("H"),
+        piece("m. "),
+        piece("", signature="s1"),
+        {"thinking_blocks": [{"type": "redacted_thinking", "data": "c2VjcmV0"}, None]},
+        piece("Six."),
+        piece("", signature="s2"),
+        {"thinking_blocks": "odd", "reasoning_opaque": 7},
+        {"content": "At six."},
+    )
+    assert response.thinking == "Hm. Six."
+    assert {name: sent_back(response)[name] for name in BLOCKS} == BLOCKS
+
+
+def test_a_target_gets_only_the_state_that_it_accepts() -> None:
+    response = read_body({"content": "At six.", **BLOCKS})
+    accepting = Quirks(reasoning_replay_fields=("reasoning_content", "thinking_blocks"))
+    assert sent_back(response, accepting)["thinking_blocks"] == BLOCKS["thinking_blocks"]
+    assert "thinking_blocks" not in sent_back(response, Quirks(reasoning_replay_fields=("reasoning_content",)))
+
+
+def test_a_clients_signed_thinking_goes_back_to_the_provider() -> None:
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Six.", **OPAQUE, **BLOCKS}]
+    body = json.dumps({"model": "m", "messages": [*messages, {"role": "user", "content": "!"}]}).encode()
+    _, request = WIRE.server.decode_request(HttpRequest(method="POST", path="/v1/chat/completions", body=body))
+    sent = json.loads(WIRE.client.encode_request(request, TARGET).body)["messages"][1]
+    assert {name: sent[name] for name in (*OPAQUE, *BLOCKS)} == {**OPAQUE, **BLOCKS}
