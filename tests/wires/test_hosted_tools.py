@@ -818,3 +818,103 @@ def test_a_search_with_odd_sources_is_read(sources: object) -> None:
     (call, *results) = fold(wires.get("openai_responses").client.decode_body(body)).message.parts
     assert isinstance(call, HostedCall)
     assert len(results) == (1 if isinstance(sources, list) else 0)
+
+
+LOST: list[tuple[str, dict[str, Any], str, set[str]]] = [
+    (
+        "openai_responses",
+        {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file-1"]}},
+        "anthropic",
+        {"code_execution: file_ids"},
+    ),
+    ("openai_responses", {"type": "code_interpreter", "container": "cntr_1"}, "google", {"code_execution: container"}),
+    ("openai_responses", {"type": "code_interpreter", "container": {"type": "auto"}}, "anthropic", set()),
+    (
+        "openai_responses",
+        {"type": "web_search", "user_location": {"type": "approximate", "city": "Brest", "region": None}},
+        "anthropic",
+        set(),
+    ),
+    (
+        "openai_responses",
+        {"type": "image_generation", "background": "auto", "quality": "high", "output_format": "jpeg", "n": 2},
+        "google",
+        {"image_generation: quality", "image_generation: format", "image_generation: n"},
+    ),
+    (
+        "openai_responses",
+        {"type": "mcp", "server_label": "tides", "server_url": "https://mcp.example", "headers": {"x-team": "a"}},
+        "anthropic",
+        {"mcp: headers", "mcp: require_approval"},
+    ),
+    (
+        "openai_responses",
+        {
+            "type": "mcp",
+            "server_label": "tides",
+            "server_url": "https://mcp.example",
+            "require_approval": "never",
+            "allowed_tools": {"tool_names": ["tide"]},
+        },
+        "anthropic",
+        set(),
+    ),
+    (
+        "anthropic",
+        {"type": "web_fetch_20260318", "name": "web_fetch", "max_content_tokens": 900, "citations": {"enabled": False}},
+        "google",
+        {"web_fetch: max_content_tokens"},
+    ),
+    (
+        "anthropic",
+        {"type": "web_search_20260318", "name": "web_search", "allowed_callers": ["direct"], "cache_control": {"a": 1}},
+        "openai_responses",
+        set(),
+    ),
+    (
+        "google",
+        {"googleSearch": {"timeRangeFilter": {"startTime": "2026-01-01T00:00:00Z"}, "excludeDomains": ["a.example"]}},
+        "anthropic",
+        {"web_search: timeRangeFilter"},
+    ),
+    (
+        "google_interactions",
+        {"type": "google_search", "search_types": ["web"]},
+        "anthropic",
+        {"web_search: search_types"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("origin", "tool", "home", "lost"), LOST)
+def test_what_another_wire_cannot_say_of_a_tool_has_a_notice(
+    origin: str, tool: dict[str, Any], home: str, lost: set[str]
+) -> None:
+    bodies: dict[str, tuple[str, dict[str, Any]]] = {
+        "anthropic": ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "?"}]}),
+        "google": ("/v1beta/models/m:generateContent", {"contents": [{"parts": [{"text": "?"}]}]}),
+        "google_interactions": ("/v1beta/interactions", {"input": "?"}),
+        "openai_responses": ("/v1/responses", {"input": "?"}),
+    }
+    path, body = bodies[origin]
+    http = HttpRequest(method="POST", path=path, body=json.dumps({"model": "m", **body, "tools": [tool]}).encode())
+    _, request = wires.get(origin).server.decode_request(http)
+    homes = {"openai_responses": "openai-responses"}
+    sent = wires.get(home).client.encode_request(request, target(f"{homes.get(home, home)}/m", api_key="k"))
+    assert {notice.what for notice in sent.notices if notice.what.partition(":")[1]} == lost
+    own = {"google_interactions": "google-interactions", **homes}.get(origin, origin)
+    back = wires.get(origin).client.encode_request(request, target(f"{own}/m", api_key="k"))
+    assert [notice for notice in back.notices if notice.loss] == []
+    assert json.loads(back.body)["tools"] == [tool]
+
+
+def test_a_function_that_only_code_was_to_call_has_a_notice() -> None:
+    tool = {"name": "tide", "input_schema": {"type": "object"}, "allowed_callers": ["code_execution_20260521"]}
+    for callers, notices in ((tool["allowed_callers"], ["tool tide"]), (["direct"], [])):
+        body = {"model": "m", "max_tokens": 900, "messages": [{"role": "user", "content": "?"}]}
+        data = json.dumps({**body, "tools": [{**tool, "allowed_callers": callers}]}).encode()
+        _, request = wires.get("anthropic").server.decode_request(
+            HttpRequest(method="POST", path="/v1/messages", body=data)
+        )
+        sent = wires.get("openai_chat").client.encode_request(request, target("openai/m", api_key="k"))
+        assert [notice.what for notice in sent.notices if notice.loss] == notices

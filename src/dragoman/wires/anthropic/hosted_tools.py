@@ -24,6 +24,7 @@ from dragoman.wires.common.hosted_tools import (
     count_of,
     covered_tool,
     location_fields,
+    mark_lost,
     note_options,
     own_block,
     own_id,
@@ -105,6 +106,11 @@ def decode_mcp_servers(servers: object, tools: Iterable[JsonObject]) -> list[Mcp
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The mirror of `encode_hosted_tool`; None for other tools. An MCP server needs more than its tool."""
+    tool = _decode_tool(data)
+    return tool and mark_lost(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
+
+
+def _decode_tool(data: JsonObject) -> HostedTool | None:
     kind = re.fullmatch(r"(web_search|web_fetch|code_execution)_\d{8}", str(data.get("type")))
     extra = covered_tool(NAME, data)
     if kind is None:

@@ -47,6 +47,7 @@ from dragoman.wires.anthropic.schema import (
 )
 from dragoman.wires.common.extra import BESIDE, CHANGED, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id, has_content
+from dragoman.wires.common.hosted_tools import texts_of
 from dragoman.wires.common.json import objects, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
@@ -288,10 +289,15 @@ def decode_tool(data: JsonObject, where: str) -> AnyTool:
     if "input_schema" not in data:
         return decode_hosted_tool(data) or decode_client_tool(data) or Opaque(wire=NAME, data=data)
     fields, rest = read_fields(AnthropicTool, data, where)
+    callers = texts_of(rest.get("allowed_callers"))
+    covered = {COVERED: {CHANGED: "only code was to call it; the model can"}}
     return Tool(
         name=fields.name,
         description=fields.description,
         parameters=None if fields.input_schema == NO_ARGUMENTS else fields.input_schema,
         strict=fields.strict,
-        extra=make_extra(NAME, without_none(rest)),
+        extra={
+            **make_extra(NAME, without_none(rest)),
+            **(covered if callers and "direct" not in callers else {}),
+        },
     )

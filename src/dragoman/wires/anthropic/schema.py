@@ -17,8 +17,8 @@ from dragoman.errors import (
     TimedOut,
 )
 from dragoman.schema.adapt import SchemaDialect
-from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
-from dragoman.wires.common.json import whole_number
+from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_object
+from dragoman.wires.common.json import objects, whole_number
 
 NAME = "anthropic"
 VERSION = "2023-06-01"
@@ -242,9 +242,7 @@ _TOTALS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_toke
 
 def _compaction_usage(tokens: JsonObject) -> dict[str, int]:
     """The tokens of compactions, which the totals leave out (documented 2026-04); empty if there are none."""
-    iterations = tokens.get("iterations")
-    rounds = [each for each in iterations if is_object(each)] if is_list(iterations) else []
-    counts = [each for each in rounds if each.get("type") == "compaction"]
+    counts = [each for each in objects(tokens.get("iterations")) if each.get("type") == "compaction"]
     return {name: sum(whole_number(each.get(name)) or 0 for each in counts) for name in _TOTALS} if counts else {}
 
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec import structs
+
 from dragoman.errors import Unsupported
 from dragoman.targets.target import Target
 from dragoman.types import (
@@ -26,6 +28,7 @@ from dragoman.types import (
 )
 from dragoman.types.arguments import parse_arguments
 from dragoman.types.hosted_tools import kind_of_tool
+from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import text_or_none
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.json import object_of, without_none
@@ -34,6 +37,12 @@ from dragoman.wires.common.notices import NoticeCollector
 HostedEncoder: TypeAlias = Callable[[HostedTool, NoticeCollector], JsonObject | None]
 """The definition of a tool; {} if it stands elsewhere in the request, None if the wire does not have the tool."""
 H = TypeVar("H", bound=HostedTool)
+_LOST = "lost"
+"""A member of the verbatim data of a tool: the names of its members that no other wire has."""
+_IDLE = CACHE_MARKS | {"type", "name", "defer_loading"}
+"""Members of a definition that say nothing about what the tool does."""
+_DEFAULTS: tuple[Any, ...] = (None, "", "auto", [], {}, ["direct"], {"type": "auto"})
+"""Values that are the default, so that dropping them changes nothing."""
 _OWN_ID = "hosted_dragoman_"
 _PART_NAMES = {HostedCall: "hosted call", HostedResult: "hosted result"}
 _NAMES = {"mcp": "MCP servers", "image_generation": "image generation"}
@@ -67,6 +76,8 @@ def encode_hosted(
     if is_object(own):
         return own
     definition = None if encode is None else encode(tool, notes)
+    if definition is not None and tool.extra:
+        _note_lost(tool, notes)
     return {**definition, **wire_extra(tool.extra, notes.wire)} if definition else definition
 
 
@@ -96,6 +107,31 @@ def note_options(tool: HostedTool, known: Collection[str], notes: NoticeCollecto
     for name in tool.__struct_fields__:
         if name not in known and name not in ("fallback", "extra") and getattr(tool, name):
             notes.add("dropped", f"{kind_of_tool(tool)}: {name}", "not supported")
+
+
+def _note_lost(tool: HostedTool, notes: NoticeCollector) -> None:
+    """Note what a client says of a tool in the form of another wire, and this one cannot say."""
+    for name, data in tool.extra.items():
+        for member in data.get(_LOST, ()) if name.endswith(VERBATIM) and is_object(data) else ():
+            notes.add("dropped", f"{kind_of_tool(tool)}: {member}", "not supported")
+
+
+def mark_lost(tool: H, wire: str, told: JsonObject, kept: JsonObject | None, /) -> H:
+    """A client's tool with the members that only its own wire can say: what was told, without what is kept of it."""
+    lost = [*_lost_members(told, kept or {})]
+    own = tool.extra[wire + VERBATIM]
+    return structs.replace(tool, extra={wire + VERBATIM: {**own, _LOST: lost}}) if lost else tool
+
+
+def _lost_members(told: JsonObject, kept: JsonObject) -> Iterable[str]:
+    for name, value in told.items():
+        other = kept.get(name)
+        if name in _IDLE or value in _DEFAULTS or value == other or (is_object(value) and not any(value.values())):
+            continue
+        if is_object(value) and is_object(other):
+            yield from _lost_members(value, other)
+        else:
+            yield name
 
 
 def covered_tool(wire: str, data: JsonObject, /) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from dragoman.types import (
     Citation,
     CodeExecution,
+    Extra,
     FileSearch,
     HostedCall,
     HostedResult,
@@ -24,7 +25,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.common.citations import first_text
-from dragoman.wires.common.hosted_tools import count_of, covered_tool, note_options, own_block, texts_of
+from dragoman.wires.common.hosted_tools import count_of, covered_tool, mark_lost, note_options, own_block, texts_of
 from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google.grounding import read_chunks, write_grounding
@@ -66,7 +67,15 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 def decode_hosted_tool(name: str, value: Any) -> HostedTool | None:
     """The mirror of `encode_hosted_tool`, from one member of a tool; None for other tools."""
-    extra, options = covered_tool(NAME, {name: value}), camel(object_of(value))
+    options = camel(object_of(value))
+    tool = _decode_tool(name, options, covered_tool(NAME, {name: value}))
+    if tool is None:
+        return None
+    kept = encode_hosted_tool(tool, NoticeCollector(NAME)) or {}
+    return mark_lost(tool, NAME, options, next(iter(kept.values())))
+
+
+def _decode_tool(name: str, options: JsonObject, extra: Extra) -> HostedTool | None:
     match name:
         case "googleSearch":
             return WebSearch(blocked_domains=texts_of(options.get("excludeDomains")), extra=extra)

@@ -22,6 +22,7 @@ from dragoman.wires.common.hosted_tools import (
     block_extra,
     count_of,
     covered_tool,
+    mark_lost,
     note_options,
     own_block,
     own_id,
@@ -70,6 +71,11 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The mirror of `encode_hosted_tool`; None for other tools."""
+    tool = _decode_tool(data)
+    return tool and mark_lost(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
+
+
+def _decode_tool(data: JsonObject) -> HostedTool | None:
     extra = covered_tool(NAME, data)
     match data:
         case {"type": "google_search"}:

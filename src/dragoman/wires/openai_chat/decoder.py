@@ -42,6 +42,7 @@ from dragoman.wires.common.json import (
     decode_json,
     decode_tolerantly,
     encode_json,
+    objects,
     to_timestamp,
     whole_number,
 )
@@ -305,9 +306,7 @@ class ChatDecoder:
         if isinstance(message.reasoning_opaque, str) and message.reasoning_opaque:
             self.out.count_characters(len(message.reasoning_opaque))
             self._opaque = message.reasoning_opaque
-        for block in message.thinking_blocks if is_list(message.thinking_blocks) else ():
-            if not is_object(block):
-                continue
+        for block in objects(message.thinking_blocks):
             last = self._blocks[-1].members if self._blocks else {"signature": True}
             if last.get("signature") or last.get("type") != block.get("type"):
                 self._blocks.append(_Pieces())

@@ -29,6 +29,7 @@ from dragoman.wires.common.hosted_tools import (
     count_of,
     covered_tool,
     location_fields,
+    mark_lost,
     note_options,
     own_block,
     own_id,
@@ -42,6 +43,7 @@ from dragoman.wires.openai_responses.schema import NAME
 
 _SEARCH_TOOLS = ("web_search", "web_search_2025_08_26", "web_search_preview", "web_search_preview_2025_03_11")
 _SIZES: tuple[Literal["low", "medium", "high"], ...] = ("low", "medium", "high")
+_FORMATS: tuple[Literal["png", "jpeg", "webp"], ...] = ("png", "jpeg", "webp")
 
 
 # Definitions ----------------------------------------------------------------------------------------------------------
@@ -79,6 +81,15 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The mirror of `encode_hosted_tool`; None for other tools."""
+    tool = _decode_tool(data)
+    told = data
+    if isinstance(tool, McpServer):
+        # Without the member, each call needs an approval.
+        told = {"require_approval": "always", **data, "allowed_tools": [*tool.allowed_tools]}
+    return tool and mark_lost(tool, NAME, told, encode_hosted_tool(tool, NoticeCollector(NAME)))
+
+
+def _decode_tool(data: JsonObject) -> HostedTool | None:
     extra = covered_tool(NAME, data)
     match data:
         case {"type": str(kind)} if kind in _SEARCH_TOOLS:
@@ -95,7 +106,13 @@ def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
             stores = texts_of(data["vector_store_ids"])
             return FileSearch(stores=stores, max_results=count_of(data.get("max_num_results")), extra=extra)
         case {"type": "image_generation"}:
-            return ImageGeneration(size=text_or_none(data.get("size")), extra=extra)
+            quality, format = data.get("quality"), data.get("output_format")
+            return ImageGeneration(
+                size=text_or_none(data.get("size")),
+                quality=next((word for word in _SIZES if word == quality), None),
+                format=next((word for word in _FORMATS if word == format), None),
+                extra=extra,
+            )
         case {"type": "mcp", "server_label": str(name), "server_url": str(url)} if url.startswith("http"):
             allowed = data.get("allowed_tools")
             names = allowed.get("tool_names") if is_object(allowed) else allowed
@@ -135,7 +152,7 @@ def decode_hosted_item(item: JsonObject) -> list[Part] | None:
 def _web_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
     action = object_of(item.get("action"))
     failed = item.get("status") == "failed"
-    sources = [source for source in entries if is_object(source)] if is_list(entries := action.get("sources")) else []
+    sources = objects(action.get("sources"))
     found = [Citation(url=first_text(source, "url"), title=first_text(source, "title", "name")) for source in sources]
     known = ("query", "queries", "url", "pattern")
     arguments = {name: action[name] for name in known if action.get(name)}
