@@ -212,7 +212,7 @@ class App:
             with self.bodies.request(limits) as body_bytes:
                 if read is not None:
                     if has_body(context.http):
-                        context.slot = await context.runtime.accounting.quotas.enter(context.key)
+                        context.slot = await context.runtime.accounting.quotas.reserve_slot(context.key)
                     context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
                     context.http = await decompress(context.http, limits.max_body, body_bytes)

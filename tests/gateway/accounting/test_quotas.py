@@ -19,7 +19,7 @@ from dragoman.gateway.accounting.pricing import Prices
 from dragoman.gateway.accounting.quotas import SLOT_TTL, ExpectedUsage, OverLimit, QuotaReservation, Quotas
 from dragoman.gateway.auth.api_keys import Key, KeyBudget
 from dragoman.gateway.store import Store
-from dragoman.gateway.store.base import NANO
+from dragoman.gateway.store.base import NANODOLLARS
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.sqlite import SqliteStore
 from dragoman.types import Usage
@@ -264,9 +264,9 @@ def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any,
 def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per="day", dollars=0.01),))
-        reservations = [await limits.reserve(team, ExpectedUsage(1, NANO // 1000)) for _ in range(10)]
+        reservations = [await limits.reserve(team, ExpectedUsage(1, NANODOLLARS // 1000)) for _ in range(10)]
         for reservation in reservations:
-            await limits.finish(reservation, tokens=1, cost=NANO // 1000)
+            await limits.finish(reservation, tokens=1, cost=NANODOLLARS // 1000)
         assert dict(reservations[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
         error = await refused(limits, team, cost=None)
         assert error.message == "key team: the limit of 0.01 dollars per day is reached"
@@ -286,8 +286,8 @@ def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
         ),
         (
             KeyBudget(per="day", dollars=0.5),
-            ExpectedUsage(1, NANO // 4),
-            ExpectedUsage(1, NANO // 2),
+            ExpectedUsage(1, NANODOLLARS // 4),
+            ExpectedUsage(1, NANODOLLARS // 2),
             "key team: the limit of 0.5 dollars per day has no room: 0.25 dollars are left, this request reserves "
             "0.5 dollars; set or lower max_tokens, or shorten the prompt",
         ),
@@ -545,48 +545,48 @@ def test_prices_are_those_of_genai_prices(model: str) -> None:
     provider, _, name = model.partition("/")
     counts = Counts(input_tokens=300_000, output_tokens=1234, cache_read_tokens=777)
     expected = calc_price(counts, name, provider_id=provider).total_price
-    assert Prices().cost(model, Usage(input=300_000, output=1234, cache_read=777)) == round(expected * NANO)
+    assert Prices().cost(model, Usage(input=300_000, output=1234, cache_read=777)) == round(expected * NANODOLLARS)
 
 
-# A place before the body is read ----------------------------------------------------------------------------------------
+# A slot before the body is read ----------------------------------------------------------------------------------------
 
 
-def test_a_place_is_taken_before_the_body_is_read_and_once(opened: Opened, clock: Clock) -> None:
+def test_a_slot_is_taken_before_the_body_is_read_and_once(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(concurrent=1, requests_per_minute=1)
-        place = await limits.enter(team)
+        slot = await limits.reserve_slot(team)
         with pytest.raises(OverLimit, match="1 concurrent requests"):
-            await limits.enter(team)
-        reservation = await limits.reserve(team, ExpectedUsage(10), entered=place)
+            await limits.reserve_slot(team)
+        reservation = await limits.reserve(team, ExpectedUsage(10), slot=slot)
         assert dict(reservation.headers)["X-RateLimit-Remaining-Concurrent"] == "0"
         await limits.finish(reservation, tokens=10)
-        again = await limits.enter(team)
+        again = await limits.reserve_slot(team)
         with pytest.raises(OverLimit, match="1 requests per minute") as caught:
-            await limits.reserve(team, ExpectedUsage(10), entered=again)
+            await limits.reserve(team, ExpectedUsage(10), slot=again)
         assert "X-RateLimit-Remaining-Concurrent" in dict(caught.value.headers)
         await limits.finish(again, tokens=None)
-        assert (await limits.enter(team)).limits
+        assert (await limits.reserve_slot(team)).limits
 
     run(opened, work)
 
 
-def test_a_key_with_concurrent_requests_only_has_its_place_from_the_start(opened: Opened, clock: Clock) -> None:
+def test_a_key_with_concurrent_requests_only_has_its_slot_from_the_start(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(concurrent=1)
-        place = await limits.enter(team)
-        assert await limits.reserve(team, ExpectedUsage(10), entered=place) is place
-        assert (await limits.enter(key(tokens_per_minute=5))).limits == ()
-        assert (await limits.enter(None)).limits == ()
+        slot = await limits.reserve_slot(team)
+        assert await limits.reserve(team, ExpectedUsage(10), slot=slot) is slot
+        assert (await limits.reserve_slot(key(tokens_per_minute=5))).limits == ()
+        assert (await limits.reserve_slot(None)).limits == ()
 
     run(opened, work)
 
 
-def test_no_place_is_granted_while_the_store_is_down() -> None:
+def test_no_slot_is_granted_while_the_store_is_down() -> None:
     async def work() -> None:
         store = Broken()
         open_limits, closed = Quotas(store), Quotas(store, rates="closed")
-        assert (await open_limits.enter(key(concurrent=1))).limits == ()
+        assert (await open_limits.reserve_slot(key(concurrent=1))).limits == ()
         with pytest.raises(StoreDown):
-            await closed.enter(key(concurrent=1))
+            await closed.reserve_slot(key(concurrent=1))
 
     asyncio.run(work())

@@ -143,7 +143,7 @@ def slot(id: str, limit: int = 2) -> ConcurrencySlot:
 
 
 def summary(reservation: ReserveOutcome) -> tuple[bool, list[tuple[int, float | None, float]]]:
-    return reservation.granted, [(level.used, level.wait, level.resets) for level in reservation.levels]
+    return reservation.granted, [(level.used, level.wait, level.resets_in) for level in reservation.levels]
 
 
 def test_a_window_slides(opened: Opened, clock: Clock) -> None:
@@ -292,7 +292,7 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
                 reservation = await store.reserve(charges)
                 reserved_at = reservation.reserved_at if reservation.granted else reserved_at
                 results.append(
-                    (reservation.granted, *((level.used, level.wait, level.resets) for level in reservation.levels))
+                    (reservation.granted, *((level.used, level.wait, level.resets_in) for level in reservation.levels))
                 )
             elif verb == "give":
                 await store.adjust(charges, reserved_at)

@@ -17,7 +17,7 @@ from dragoman.cli.parser import UsageError
 from dragoman.gateway.management.api import OPERATIONS
 from dragoman.gateway.management.operations import PREFIX, AdminOperation
 from dragoman.gateway.management.tables import TableBody
-from dragoman.gateway.store.base import NANO
+from dragoman.gateway.store.base import NANODOLLARS
 from dragoman.targets.dsn import did_you_mean
 from dragoman.types import JsonObject, is_list, is_object
 
@@ -219,7 +219,7 @@ def _cell(field: str, value: Any) -> str:
     if field in _TIMES and isinstance(value, float):
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M:%S")
     if field == "cost" and isinstance(value, int):
-        return f"{value / NANO:.6f}"
+        return f"{value / NANODOLLARS:.6f}"
     if field in _VALUES and is_list(value):
         return ", ".join(_limit(each) for each in value)
     return _text(value)

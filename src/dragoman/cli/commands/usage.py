@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from dragoman.cli import terminal
 from dragoman.cli.gateway_config import gateway_store
 from dragoman.gateway.store import Store
-from dragoman.gateway.store.base import NANO, UsageSum
+from dragoman.gateway.store.base import NANODOLLARS, UsageSum
 
 _HEADER = ("day", "key", "model", "target", "requests", "failed", "unknown", "tokens in", "tokens out", "dollars")
 
@@ -34,6 +34,6 @@ async def _read(store: Store, first: str, last: str) -> Sequence[UsageSum]:
 
 def _row(usage: UsageSum) -> tuple[str, ...]:
     # A plus sign: some requests have no known price.
-    cost = f"{usage.cost / NANO:.6f}" + ("+" if usage.unpriced else "")
+    cost = f"{usage.cost / NANODOLLARS:.6f}" + ("+" if usage.unpriced else "")
     counts = (usage.requests, usage.failed, usage.unknown, usage.input, usage.output)
     return (usage.day, usage.key or "-", usage.model, usage.target or "-", *map(str, counts), cost)

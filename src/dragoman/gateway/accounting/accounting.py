@@ -133,12 +133,10 @@ class Accounting:
         request, targets = context.request, context.choice.targets
         if context.operation != "chat":
             expected = self._expected(key, targets, Usage(input=prompt_tokens(request)))
-            return await self.quotas.reserve(key, expected, entered=context.slot)
+            return await self.quotas.reserve(key, expected, slot=context.slot)
         usage = estimate_usage(request, targets, answer=context.runtime.config.gateway.answer_tokens)
         minimum = self._expected(key, targets, Usage(input=usage.input)) if has_no_max_tokens(request) else None
-        return await self.quotas.reserve(
-            key, self._expected(key, targets, usage), minimum=minimum, entered=context.slot
-        )
+        return await self.quotas.reserve(key, self._expected(key, targets, usage), minimum=minimum, slot=context.slot)
 
     def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
         costs = [self.prices.cost(target.name, usage) for target in targets] if key.has_budgets else []

@@ -1,6 +1,6 @@
 """The limits of deployments, counted in the store for all workers and gateways that share it.
 
-A request to a deployment with limits reserves its place before it is sent, in one round trip to the store. The place is
+A request to a deployment with limits reserves its slot before it is sent, in one round trip to the store. The slot is
 given back in the background, so that the answer does not wait for it. Deployments without limits do not use the store.
 """
 
@@ -56,14 +56,14 @@ def _limits(target: Target, tokens: int) -> tuple[Limit, ...]:
     holder, name = f"target {target.name}", f"deployment/{target.name}"  # no key or team has a counter of this name
     if own.requests_per_minute is not None:
         requests = WindowCounter(key=f"{name}:requests", amount=1, limit=own.requests_per_minute, period=MINUTE)
-        limits.append(Limit(holder, "", "requests", requests))
+        limits.append(Limit(holder, "", "requests", "minute", requests))
     if own.tokens_per_minute is not None:
         most = own.tokens_per_minute  # a longer prompt may be sent if nothing else was
         window = WindowCounter(key=f"{name}:tokens", amount=max(1, min(tokens, most)), limit=most, period=MINUTE)
-        limits.append(Limit(holder, "", "tokens", window))
+        limits.append(Limit(holder, "", "tokens", "minute", window))
     if own.concurrent is not None:
         slot = ConcurrencySlot(key=f"{name}:concurrent", id=token_hex(8), limit=own.concurrent, ttl=SLOT_TTL)
-        limits.append(Limit(holder, "", "slots", slot))
+        limits.append(Limit(holder, "", "slots", None, slot))
     return tuple(limits)
 
 

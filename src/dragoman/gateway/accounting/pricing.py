@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.gateway.store.base import NANO
+from dragoman.gateway.store.base import NANODOLLARS
 from dragoman.registry import Registry
 from dragoman.targets.prices import PRICE_NAMES, cost_of, is_official
 from dragoman.targets.providers import PROVIDERS
@@ -55,7 +55,7 @@ class Prices:
             return None
         if not self._is_installed:
             cost = cost_of(priced, model, usage)
-            return None if cost is None else round(cost.usd * NANO)
+            return None if cost is None else round(cost.usd * NANODOLLARS)
         price = self._price(f"{priced}/{model}", int(self._clock() / HOUR))
         if price is None:
             return None
@@ -126,4 +126,4 @@ def _calculate(price: "ModelPrice", usage: Usage) -> int:
         cache_read_tokens=usage.cache_read,
         cache_write_tokens=usage.cache_write,
     )
-    return round(price.calc_price(counts)["total_price"] * NANO)
+    return round(price.calc_price(counts)["total_price"] * NANODOLLARS)

@@ -10,16 +10,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from math import ceil
 from secrets import token_hex
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from dragoman.errors import RateLimited, StoreDown
 from dragoman.gateway.auth.api_keys import Key, KeyBudget, LimitHolder, Team
 from dragoman.gateway.store.base import (
-    NANO,
+    NANODOLLARS,
     Charge,
     ConcurrencySlot,
     CounterLevel,
@@ -36,6 +37,7 @@ MAX_UNPAID = 10_000
 
 WhenDown: TypeAlias = Literal["open", "closed"]
 Unit: TypeAlias = Literal["requests", "tokens", "dollars", "slots"]
+Period: TypeAlias = Literal["minute", "day", "week", "month"]
 LimitHeaders: TypeAlias = tuple[tuple[str, str], ...]
 """The `X-RateLimit-*` headers."""
 T = TypeVar("T")
@@ -66,7 +68,10 @@ class Limit(msgspec.Struct, frozen=True):
     holder: str
     """Whose limit it is, such as "key alice"."""
     label: str
+    """Its name in the `X-RateLimit-*` headers."""
     unit: Unit
+    per: Period | None
+    """None for concurrent requests."""
     charge: Charge
 
 
@@ -74,7 +79,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a limit is used, in its unit."""
 
     unit: Unit
-    per: Literal["minute", "day", "week", "month"] | None
+    per: Period | None
     """None for concurrent requests."""
     limit: float
     used: float
@@ -122,11 +127,8 @@ class Quotas:
         self._unpaid: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MAX_UNPAID)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def enter(self, key: Key | None, /) -> QuotaReservation:
-        """Take a place among the concurrent requests of a key and its team, before the body is read.
-
-        Raises OverLimit.
-        """
+    async def reserve_slot(self, key: Key | None, /) -> QuotaReservation:
+        """Reserve a concurrency slot of a key and its team, or raise OverLimit. It is done before the body is read."""
         if key is None or not key.limits_concurrency:
             return UNLIMITED
         slots = tuple(limit for limit in self._limits(key, ExpectedUsage()) if limit.unit == "slots")
@@ -140,9 +142,9 @@ class Quotas:
         expected: ExpectedUsage,
         *,
         minimum: ExpectedUsage | None = None,
-        entered: QuotaReservation = UNLIMITED,
+        slot: QuotaReservation = UNLIMITED,
     ) -> QuotaReservation:
-        """Reserve what a request may use, or raise OverLimit. It has the place that `enter` gave it.
+        """Reserve what a request may use, or raise OverLimit. `slot` is what `reserve_slot` has reserved for it.
 
         With a `minimum`, a request that expects more than a whole limit reserves only that limit, but at least the
         minimum. It is for requests without `max_tokens`, which would never fit otherwise.
@@ -152,30 +154,29 @@ class Quotas:
         limits = self._limits(key, expected)
         if minimum is not None:
             limits = tuple(map(_capped, limits, self._limits(key, minimum)))
-        if not entered.limits:
+        if not slot.limits:
             return await self.reserve_limits(limits)
         rest = tuple(limit for limit in limits if limit.unit != "slots")
         if not rest:
-            return entered
-        reservation = await self.reserve_limits(rest, entered.headers)
-        levels = (*entered.levels, *reservation.levels) if reservation.levels else ()
-        return msgspec.structs.replace(reservation, limits=(*entered.limits, *rest), levels=levels)
+            return slot
+        reservation = await self.reserve_limits(rest, slot.headers)
+        levels = (*slot.levels, *reservation.levels) if reservation.levels else ()
+        return msgspec.structs.replace(reservation, limits=(*slot.limits, *rest), levels=levels)
 
     async def reserve_limits(self, limits: tuple[Limit, ...], headers: LimitHeaders = (), /) -> QuotaReservation:
         """Reserve some limits, or raise OverLimit; StoreDown if the store is down and they must be enforced.
 
         OverLimit has `headers`, too: those of a limit that is reserved already.
         """
-        charges = [limit.charge for limit in limits]
         try:
-            outcome = await self._reserve(charges)
+            outcome = await self._reserve(limits)
         except StoreDown:
             if self._must_refuse(limits):
                 raise
             return QuotaReservation(limits=limits, reserved=False, reserved_at=self._clock())
         if not outcome.granted:
             raise _over_limit(limits, outcome, headers)
-        self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
+        self._slots |= {each.charge.id: each.charge for each in limits if isinstance(each.charge, ConcurrencySlot)}
         return QuotaReservation(limits=limits, reserved_at=outcome.reserved_at, levels=outcome.levels)
 
     async def finish(
@@ -196,9 +197,9 @@ class Quotas:
 
     async def limit_headers(self, key: Key, /) -> LimitHeaders:
         """The limits as headers, for a response that uses nothing."""
-        limits = [_with_amount(limit, 0) for limit in self._limits(key, ExpectedUsage())]
+        limits = self._limits(key, ExpectedUsage())
         try:
-            return _limit_headers(limits, await self._store.adjust([limit.charge for limit in limits], self._clock()))
+            return _limit_headers(limits, await self._read_levels(limits))
         except StoreDown:
             return ()
 
@@ -222,19 +223,22 @@ class Quotas:
 
     async def levels(self, holders: Sequence[LimitHolder], /) -> list[tuple[Level, ...]]:
         """How much of the limits of each key or team is used, without those of the teams of keys."""
-        limits = [[_with_amount(limit, 0) for limit in self._own_limits(each, ExpectedUsage())] for each in holders]
-        charges = [limit.charge for own in limits for limit in own]
-        found = iter(await self._store.adjust(charges, self._clock()) if charges else ())
-        return [tuple(_level(limit, next(found)) for limit in own) for own in limits]
+        limits = [self._own_limits(each, ExpectedUsage()) for each in holders]
+        levels = iter(await self._read_levels([limit for own in limits for limit in own]))
+        return [tuple(map(_level, own, islice(levels, len(own)))) for own in limits]
 
     async def reset(self, holder: LimitHolder, /) -> None:
         """Set what is used of the current budgets of a key or a team to 0."""
         limits = [limit for limit in self._own_limits(holder, ExpectedUsage()) if _is_budget(limit)]
-        charges = [_with_amount(limit, 0).charge for limit in limits]
-        if charges:
-            levels = await self._store.adjust(charges, self._clock())
+        if limits:
+            levels = await self._read_levels(limits)
             used = [_with_amount(limit, level.used) for limit, level in zip(limits, levels, strict=True)]
             await self._store.adjust([limit.charge for limit in used], self._clock())
+
+    async def _read_levels(self, limits: Sequence[Limit]) -> tuple[CounterLevel, ...]:
+        """The levels of some limits. To adjust a counter by 0 reads it."""
+        charges = [_with_amount(limit, 0).charge for limit in limits]
+        return await self._store.adjust(charges, self._clock()) if charges else ()
 
     def _limits(self, key: Key, expected: ExpectedUsage) -> tuple[Limit, ...]:
         own = self._own_limits(key, expected)
@@ -249,14 +253,15 @@ class Quotas:
         if holder.concurrent is not None:
             name = f"{_counter_name(holder)}:concurrent"
             slot = ConcurrencySlot(key=name, id=token_hex(8), limit=holder.concurrent, ttl=SLOT_TTL)
-            limits.append(_limit(holder, "Concurrent", "slots", slot))
+            limits.append(_limit(holder, "Concurrent", "slots", None, slot))
         for budget in holder.budgets:
             limits += _budget_limits(holder, budget, expected, self._clock())
         return tuple(limits)
 
     def _must_refuse(self, limits: Sequence[Limit]) -> bool:
-        kinds = {isinstance(limit.charge, PeriodCounter) for limit in limits}
-        return (True in kinds and self._budgets == "closed") or (False in kinds and self._rates == "closed")
+        has_budget = any(map(_is_budget, limits))
+        has_rate = not all(map(_is_budget, limits))
+        return (has_budget and self._budgets == "closed") or (has_rate and self._rates == "closed")
 
     async def _release(self, reservation: QuotaReservation, usage: dict[Unit, int | None]) -> QuotaReservation:
         charges = [
@@ -279,24 +284,23 @@ class Quotas:
                 self._unpaid.append((unpaid, reservation.reserved_at))
             return reservation
 
-    async def _reserve(self, charges: Sequence[Charge]) -> ReserveOutcome:
+    async def _reserve(self, limits: Sequence[Limit]) -> ReserveOutcome:
+        charges = [limit.charge for limit in limits]
         if not self._store.is_shared:
             return await self._store.reserve(charges)  # does not suspend, so it cannot be cancelled
         reserving = asyncio.ensure_future(self._store.reserve(charges))
         try:
             return await asyncio.shield(reserving)
         except asyncio.CancelledError:
-            self._start(self._undo(reserving, charges))
+            self._start(self._undo(reserving, limits))
             raise
 
-    async def _undo(self, reserving: "asyncio.Future[ReserveOutcome]", charges: Sequence[Charge]) -> None:
-        """Release everything but the request itself, for a client that disconnected during the reservation."""
-        released = [
-            charge for charge in charges if not (isinstance(charge, WindowCounter) and charge.key.endswith(":requests"))
-        ]
+    async def _undo(self, reserving: "asyncio.Future[ReserveOutcome]", limits: Sequence[Limit]) -> None:
+        """Release all reservations except the request count, for a client that disconnected during the reservation."""
         try:
             outcome = await reserving
             if outcome.granted:
+                released = [limit.charge for limit in limits if limit.unit != "requests"]
                 await self._store.adjust(released, outcome.reserved_at)
         except StoreDown:
             return
@@ -319,7 +323,7 @@ def _with_amount(limit: Limit, amount: int) -> Limit:
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot) or charge.amount == amount:
         return limit
-    return Limit(limit.holder, limit.label, limit.unit, msgspec.structs.replace(charge, amount=amount))
+    return Limit(limit.holder, limit.label, limit.unit, limit.per, msgspec.structs.replace(charge, amount=amount))
 
 
 def _counter_name(holder: LimitHolder) -> str:
@@ -327,15 +331,16 @@ def _counter_name(holder: LimitHolder) -> str:
     return f"team/{holder.id}" if isinstance(holder, Team) else holder.id
 
 
-def _limit(holder: LimitHolder, label: str, unit: Unit, charge: Charge) -> Limit:
+def _limit(holder: LimitHolder, label: str, unit: Unit, per: Period | None, charge: Charge) -> Limit:
     if isinstance(holder, Team):
-        return Limit(f"team {holder.id}", f"Team-{label}", unit, charge)
-    return Limit(f"key {holder.id}", label, unit, charge)
+        return Limit(f"team {holder.id}", f"Team-{label}", unit, per, charge)
+    return Limit(f"key {holder.id}", label, unit, per, charge)
 
 
 def _window(holder: LimitHolder, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:
     name = f"{_counter_name(holder)}:{unit}"
-    return _limit(holder, unit.title(), unit, WindowCounter(key=name, amount=amount, limit=limit, period=MINUTE))
+    charge = WindowCounter(key=name, amount=amount, limit=limit, period=MINUTE)
+    return _limit(holder, unit.title(), unit, "minute", charge)
 
 
 def _budget_limits(holder: LimitHolder, budget: KeyBudget, expected: ExpectedUsage, now: float) -> list[Limit]:
@@ -343,13 +348,13 @@ def _budget_limits(holder: LimitHolder, budget: KeyBudget, expected: ExpectedUsa
     limits: list[Limit] = []
     amounts: tuple[tuple[Unit, int | None, int], ...] = (
         ("tokens", budget.tokens, expected.tokens),
-        ("dollars", None if budget.dollars is None else round(budget.dollars * NANO), expected.cost or 0),
+        ("dollars", None if budget.dollars is None else round(budget.dollars * NANODOLLARS), expected.cost or 0),
     )
     for unit, limit, amount in amounts:
         if limit is not None:
             name = f"{_counter_name(holder)}:{unit}:{period}"
             charge = PeriodCounter(key=name, amount=max(1, amount), limit=limit, ends=ends)
-            limits.append(_limit(holder, f"{unit.title()}-{budget.per.title()}", unit, charge))
+            limits.append(_limit(holder, f"{unit.title()}-{budget.per.title()}", unit, budget.per, charge))
     return limits
 
 
@@ -374,21 +379,16 @@ def _is_budget(limit: Limit) -> bool:
 def _level(limit: Limit, level: CounterLevel) -> Level:
     return Level(
         unit=limit.unit,
-        per=None if isinstance(limit.charge, ConcurrencySlot) else _per(limit),
+        per=limit.per,
         limit=limit.charge.limit / _scale(limit),
         used=level.used / _scale(limit),
-        resets_in=round(level.resets, 1),
+        resets_in=round(level.resets_in, 1),
     )
 
 
 def _scale(limit: Limit) -> int:
     """How many units of the counter are one unit of the limit."""
-    return NANO if limit.unit == "dollars" else 1
-
-
-def _per(limit: Limit) -> Literal["minute", "day", "week", "month"]:
-    name = "minute" if isinstance(limit.charge, WindowCounter) else limit.label.rpartition("-")[2].lower()
-    return cast("Literal['minute', 'day', 'week', 'month']", name)
+    return NANODOLLARS if limit.unit == "dollars" else 1
 
 
 def _unused(limit: Limit, usage: dict[Unit, int | None], *, reserved: bool) -> int:
@@ -412,12 +412,12 @@ def _headers(limit: Limit, level: CounterLevel) -> list[tuple[str, str]]:
         (f"X-RateLimit-Remaining-{limit.label}", f"{remaining / scale:.6f}" if scale > 1 else str(remaining)),
     ]
     if not isinstance(limit.charge, ConcurrencySlot):
-        headers.append((f"X-RateLimit-Reset-{limit.label}", f"{ceil(level.resets)}s"))
+        headers.append((f"X-RateLimit-Reset-{limit.label}", f"{ceil(level.resets_in)}s"))
     return headers
 
 
 def _over_limit(limits: Sequence[Limit], outcome: ReserveOutcome, headers: LimitHeaders) -> OverLimit:
-    full = [(limit, level) for limit, level in zip(limits, outcome.levels, strict=True) if level.wait != 0.0]
+    full = [(limit, level) for limit, level in zip(limits, outcome.levels, strict=True) if not level.has_room]
     waits = [level.wait for _, level in full if level.wait is not None]
     never_fits = len(waits) < len(full)
     reasons: dict[str, list[str]] = {}
@@ -437,7 +437,7 @@ def _reason(limit: Limit, level: CounterLevel) -> str:
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot):
         return f"the limit of {charge.limit} concurrent requests is reached"
-    name = f"the limit of {_amount(limit, charge.limit)} per {_per(limit)}"
+    name = f"the limit of {_amount(limit, charge.limit)} per {limit.per}"
     if level.wait is None:
         return f"{name} is less than this request may use; {_USE_LESS}"
     left = charge.limit - level.used
@@ -451,4 +451,4 @@ _USE_LESS = "set or lower max_tokens, or shorten the prompt"
 
 
 def _amount(limit: Limit, amount: int) -> str:
-    return f"{amount / NANO:g} dollars" if limit.unit == "dollars" else f"{amount} {limit.unit}"
+    return f"{amount / NANODOLLARS:g} dollars" if limit.unit == "dollars" else f"{amount} {limit.unit}"

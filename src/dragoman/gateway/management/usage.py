@@ -16,7 +16,7 @@ from dragoman.gateway.accounting.usage import AttemptRecord
 from dragoman.gateway.errors import Forbidden, NameNotFound
 from dragoman.gateway.management.operations import AdminCall, AdminOperations
 from dragoman.gateway.server.response import GatewayResponse, Write
-from dragoman.gateway.store.base import NANO, UsageRow
+from dragoman.gateway.store.base import NANODOLLARS, UsageRow
 from dragoman.gateway.store.usage_queries import (
     GROUPS,
     Grain,
@@ -319,7 +319,7 @@ def _cells(value: msgspec.Struct, fields: Iterable[str]) -> list[Any]:
 def _cell(name: str, value: Any) -> Any:
     match name, value:
         case "cost", int():
-            return f"{value / NANO:.9f}"
+            return f"{value / NANODOLLARS:.9f}"
         case "started_at", float():
             return _iso(value)
         case _:

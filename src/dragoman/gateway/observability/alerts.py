@@ -12,10 +12,10 @@ import msgspec
 
 from dragoman.engine.health import CooldownStarted
 from dragoman.errors import StoreDown
-from dragoman.gateway.accounting.quotas import OverLimit, QuotaReservation
+from dragoman.gateway.accounting.quotas import Limit, OverLimit, QuotaReservation
 from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.store import Store
-from dragoman.gateway.store.base import NANO, PeriodCounter
+from dragoman.gateway.store.base import NANODOLLARS, CounterLevel, PeriodCounter
 from dragoman.gateway.webhooks import Webhook, Webhooks, check_webhook_url
 
 MAX_KNOWN = 10_000
@@ -71,7 +71,7 @@ class Alerts:
                 self._send_once(
                     f"{charge.key}:{max(passed):g}",
                     charge.ends,
-                    _budget_alert(limit.holder, limit.label, level.used, charge.limit, limit.unit == "dollars"),
+                    _budget_alert(limit, level),
                 )
 
     def request_refused(self, error: OverLimit, /) -> None:
@@ -79,7 +79,7 @@ class Alerts:
         for limit, level in error.full:
             charge = limit.charge
             if isinstance(charge, PeriodCounter) and charge.limit:
-                message = _budget_alert(limit.holder, limit.label, level.used, charge.limit, limit.unit == "dollars")
+                message = _budget_alert(limit, level)
                 text = f"{message['text']}; requests are refused"
                 self._send_once(f"{charge.key}:refused", charge.ends, {**message, "refused": True, "text": text})
 
@@ -123,16 +123,16 @@ class Alerts:
             await asyncio.wait(pending)
 
 
-def _budget_alert(holder: str, label: str, used: int, limit: int, is_money: bool) -> dict[str, Any]:  # noqa: FBT001
-    amounts = [amount / NANO if is_money else amount for amount in (used, limit)]
+def _budget_alert(limit: Limit, level: CounterLevel) -> dict[str, Any]:
+    is_money = limit.unit == "dollars"
+    amounts = [amount / NANODOLLARS if is_money else amount for amount in (level.used, limit.charge.limit)]
     shown = [f"${amount:,.2f}" if is_money else f"{amount:,} tokens" for amount in amounts]
-    period = label.rpartition("-")[2].lower()
     return {
         "alert": "budget",
-        "holder": holder,
-        "period": period,
-        "unit": "dollars" if is_money else "tokens",
+        "holder": limit.holder,
+        "period": limit.per,
+        "unit": limit.unit,
         "used": amounts[0],
         "limit": amounts[1],
-        "text": f"{holder} has used {shown[0]} of {shown[1]} per {period} ({used / limit:.0%})",
+        "text": f"{limit.holder} has used {shown[0]} of {shown[1]} per {limit.per} ({amounts[0] / amounts[1]:.0%})",
     }

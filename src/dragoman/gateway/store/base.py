@@ -71,8 +71,13 @@ class CounterLevel(msgspec.Struct, frozen=True, kw_only=True):
     used: int
     wait: float | None = 0.0
     """Seconds until the charge would fit if nothing else is charged; None if it never fits."""
-    resets: float = 0.0
+    resets_in: float = 0.0
     """Seconds until the counter is empty if nothing else is charged."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the charge fits."""
+        return self.wait == 0.0
 
 
 class ReserveOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +91,7 @@ class ReserveOutcome(msgspec.Struct, frozen=True, kw_only=True):
 # The usage log --------------------------------------------------------------------------------------------------------
 
 UNKNOWN: Final = "unknown"
-NANO: Final = 1_000_000_000
+NANODOLLARS: Final = 1_000_000_000
 """Costs are whole billionths of a dollar, so that sums are exact."""
 
 

@@ -54,11 +54,11 @@ def measure_charge(charge: Charge, state: CounterState, now: float, /) -> tuple[
             used, remaining = int(state.get("", 0)), max(0.0, charge.ends - now)
             fits = used + charge.amount <= charge.limit
             wait = 0.0 if fits else remaining if charge.amount <= charge.limit else None
-            return fits, CounterLevel(used=used, wait=wait, resets=remaining if used else 0.0)
+            return fits, CounterLevel(used=used, wait=wait, resets_in=remaining if used else 0.0)
         case ConcurrencySlot():
             fits = len(state) < charge.limit
             wait = 0.0 if fits else SLOT_WAIT if charge.limit > 0 else None
-            return fits, CounterLevel(used=len(state), wait=wait, resets=max(state.values(), default=now) - now)
+            return fits, CounterLevel(used=len(state), wait=wait, resets_in=max(state.values(), default=now) - now)
 
 
 def _measure_window(charge: WindowCounter, state: CounterState, now: float) -> tuple[bool, CounterLevel]:
@@ -68,13 +68,13 @@ def _measure_window(charge: WindowCounter, state: CounterState, now: float) -> t
     resets = (buckets[-1][0] + BUCKETS + 1) * width - now if buckets else 0.0
     excess = used + charge.amount - charge.limit
     if excess <= 0:
-        return True, CounterLevel(used=used, resets=resets)
+        return True, CounterLevel(used=used, resets_in=resets)
     if charge.amount > charge.limit:
-        return False, CounterLevel(used=used, wait=None, resets=resets)
+        return False, CounterLevel(used=used, wait=None, resets_in=resets)
     for bucket, amount in buckets:
         excess -= amount
         if excess <= 0:
-            return False, CounterLevel(used=used, wait=(bucket + BUCKETS + 1) * width - now, resets=resets)
+            return False, CounterLevel(used=used, wait=(bucket + BUCKETS + 1) * width - now, resets_in=resets)
     raise AssertionError("a charge within the limit fits into an empty window")
 
 
@@ -141,7 +141,7 @@ def adjust(
 
 def _levels(charges: Sequence[Charge], states: CounterStates, now: float) -> tuple[CounterLevel, ...]:
     levels = [measure_charge(charge, drop_expired(charge, states[charge.key][0], now), now)[1] for charge in charges]
-    return tuple([CounterLevel(used=level.used, resets=level.resets) for level in levels])
+    return tuple([CounterLevel(used=level.used, resets_in=level.resets_in) for level in levels])
 
 
 def _plus(state: CounterState, name: str, amount: int) -> CounterState:

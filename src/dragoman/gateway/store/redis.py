@@ -345,7 +345,10 @@ _decode_name = msgspec.json.Decoder(tuple[str | None, str, str | None]).decode
 
 def _levels(levels: list[tuple[float, float, float]]) -> tuple[CounterLevel, ...]:
     return tuple(
-        [CounterLevel(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in levels]
+        [
+            CounterLevel(used=int(used), wait=None if wait < 0 else wait, resets_in=resets_in)
+            for used, wait, resets_in in levels
+        ]
     )
 
 
