@@ -136,7 +136,11 @@ def _read_prompt(prompt: Any) -> tuple[Message, ...]:
     items = _prompt_items(prompt)
     messages: list[Any] = [item for item in items if isinstance(item, Message) or is_message_dict(item)]
     if messages and len(messages) < len(items):
-        raise InvalidRequest("prompt must be a list of messages or a list of parts and strings, got a mixture")
+        raise InvalidRequest(
+            "prompt must be a list of messages, or a list of parts and strings, got a mixture; "
+            "make messages of the strings: dragoman.user('…')",
+            param="prompt",
+        )
     if not items:
         raise InvalidRequest("prompt must have at least one message, got an empty list")
     if not messages:

@@ -454,8 +454,35 @@ def test_a_budget_of_money_is_counted_by_known_prices() -> None:
 
 
 def test_a_budget_of_money_refuses_a_model_whose_price_nobody_knows() -> None:
-    with pytest.raises(Unsupported, match="no known price"):
-        Agent(Scripted("ok").model(), budget=Budget(money=1.0)).run("?")
+    script = Scripted("ok", "ok")
+    agent = Agent(script.model(), budget=Budget(money=1.0))
+    with pytest.raises(Unsupported, match=r"^scripted/model: no known price"):
+        agent.run("?")
+    assert script.requests == []
+    registry = script.registry()
+    registry.add_provider(name="priced", like="scripted", base_url="http://scripted.invalid/v1", price_name="openai")
+    with pytest.raises(
+        Unsupported, match=r"^scripted/m: no known price"
+    ):  # one target has a price, and another answers
+        Agent(registry.model("scripted/m, priced/gpt-4o"), budget=Budget(money=1.0)).run("?")
+    assert len(script.requests) == 1
+    assert Agent(registry.model("priced/gpt-4o"), budget=Budget(money=1.0)).run("?").cost == pytest.approx(0, abs=0.01)
+
+
+def test_the_cost_of_a_run_is_the_sum_of_its_steps_if_all_are_known() -> None:
+    script = Scripted(call(), "ok", call(), "ok")
+    registry = script.registry()
+    assert Agent(registry.model("scripted/gpt-4o"), tools=[tide]).run("?").cost is None
+    registry.add_provider(name="scripted", price_name="openai")
+    result = Agent(registry.model("scripted/gpt-4o"), tools=[tide]).run("?")
+    costs = [step.response.cost for step in result.steps]
+    assert len(costs) == 2
+    assert result.cost == sum(cost.usd for cost in costs if cost is not None) > 0
+
+
+def test_a_budget_of_dollars_is_called_money() -> None:
+    with pytest.raises(InvalidRequest, match="Budget has no parameter dollars; write money="):
+        Budget(dollars=5)  # type: ignore[call-arg]
 
 
 def test_a_budget_of_money_needs_no_extra_package(monkeypatch: pytest.MonkeyPatch) -> None:

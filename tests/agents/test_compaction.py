@@ -107,8 +107,8 @@ def test_an_agent_sends_the_short_form_and_keeps_the_whole() -> None:
         return f"4.2 m in {port}"
 
     calls = [ToolCall(id=f"call_{n}", name="tide", arguments={"port": str(n)}) for n in range(4)]
-    script, summariser = Scripted(*calls, "Done."), Scripted("Sum.", "Sum again.")
-    result = Agent(script.model(), tools=[tide], compact=compact(summariser.model(), keep=2)).run("Go.")
+    script, summarizer = Scripted(*calls, "Done."), Scripted("Sum.", "Sum again.")
+    result = Agent(script.model(), tools=[tide], compact=compact(summarizer.model(), keep=2)).run("Go.")
     assert len(result.messages) == 10
     assert script.requests[-1].messages[0].text.startswith(SUMMARY)
     assert len(script.requests[-1].messages) < 9

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 from msgspec.structs import replace
 
 from dragoman import api
-from dragoman.agents.budget import Budget, price
+from dragoman.agents.budget import Budget, check_prices, price
 from dragoman.agents.events import Result, RunEvent
 from dragoman.agents.loop import CallModel, LoopSettings, Run
 from dragoman.engine.call_context import Timeouts
@@ -96,7 +96,7 @@ class AgentOptions(TypedDict, total=False):
     compact: Callable[[tuple[Message, ...]], Any] | None
     """Called before each step; returns the messages to send instead of the whole transcript."""
     budget: Budget | None
-    """Tokens, money and seconds of a run; checked before each step."""
+    """Tokens, money and seconds of a run; checked between steps."""
     timeout: float | Timeouts | None
     """Seconds for the whole run, or Timeouts(total=, step=, tool=)."""
     tool_error_limit: int | None
@@ -235,6 +235,8 @@ class Agent(Generic[T]):
             name = min(misplaced)
             reason = f"unknown option {name!r}; it is an option of the agent: write Agent(…, {name}=…)"
             raise InvalidRequest(reason, param=name)
+        if self._budget.price is price:
+            check_prices(self.model.targets())
         is_watched = is_watched or self._options.get("on_event") is not None
         is_streamed = is_watched and all(target.capabilities.streaming for target in self.model.targets())
         system = self._options.get("system")

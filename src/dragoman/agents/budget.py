@@ -3,23 +3,24 @@
 Prices come from the list of this package, then from genai-prices if it is installed, unless you pass your own function.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from dragoman.errors import BudgetExceeded, DragomanError, TimedOut, Unsupported
-from dragoman.targets.prices import cost_of
+from dragoman.targets.prices import cost_of, target_cost
+from dragoman.targets.target import Target
 from dragoman.types import Response, Usage, add_usage
 from dragoman.types.base import Amount, WholeNumber
 from dragoman.types.structs import CheckedStruct
 
 
 class Budget(CheckedStruct, frozen=True, kw_only=True):
-    """The limits of a run. They are checked before each step, so the last step may exceed them a little."""
+    """The limits of a run. They are checked between steps, so one step can exceed them."""
 
     tokens: WholeNumber | None = None
     """Tokens of all prompts and answers together, also those of sub-agents."""
     money: Amount | None = None
-    """Dollars of all steps together."""
+    """Dollars of all steps together. Without `price`, a model with a known price is required."""
     seconds: Amount | None = None
     """Seconds since the run began, with the time of its tools."""
     price: Callable[[Response], float] | None = None
@@ -42,7 +43,7 @@ class BudgetTracker:
         self._timeout = timeout
         self._parent_spend = spend
         self._usages: list[Usage] = []
-        self._costs: list[float] = []
+        self._costs: list[float | None] = []
         self._started_at = 0.0
 
     @property
@@ -52,8 +53,9 @@ class BudgetTracker:
 
     @property
     def cost(self) -> float | None:
-        """The cost in dollars so far; None if the budget has no price."""
-        return None if self._budget.price is None else sum(self._costs)
+        """The cost in dollars so far; None if the price of a response is not known."""
+        known = [cost for cost in self._costs if cost is not None]
+        return sum(known) if len(known) == len(self._costs) and (known or self._budget.price is not None) else None
 
     def start(self, now: float) -> None:
         """Start the clock of the run."""
@@ -66,6 +68,8 @@ class BudgetTracker:
             self._parent_spend(response)
         if self._budget.price is not None:
             self._costs.append(float(self._budget.price(response)))
+        else:
+            self._costs.append(None if response.cost is None else response.cost.usd)
 
     def add_usage(self, usage: Usage | None) -> None:
         """Count the usage of a failed call, if the provider reported it."""
@@ -82,7 +86,7 @@ class BudgetTracker:
     def check(self, now: float, cause: DragomanError | None = None) -> None:
         """Raise if the budget or the time is used up."""
         usage = self.usage
-        tokens, cost, seconds = (usage.input or 0) + (usage.output or 0), sum(self._costs), now - self._started_at
+        tokens, cost, seconds = (usage.input or 0) + (usage.output or 0), self.cost or 0.0, now - self._started_at
         budget = self._budget
         if budget.tokens is not None and tokens >= budget.tokens:
             raise BudgetExceeded(f"budget exceeded: {tokens} of {budget.tokens} tokens used") from cause
@@ -109,11 +113,27 @@ def price(response: Response, /) -> float:
         return cost.usd
     dollars = _newer_price(provider, model, response.usage)
     if dollars is None:
-        raise Unsupported(
-            f"{response.target}: no known price; pass Budget(price=...) with a function of the response, "
-            "or install dragoman[prices], whose list is longer"
-        )
+        raise _no_price(response.target)
     return dollars
+
+
+def check_prices(targets: Sequence[Target], /) -> None:
+    """Raise Unsupported if no target has a known price. If only some have one, the answer of another raises it."""
+    if targets and not any(map(_has_price, targets)):
+        raise _no_price(", ".join(target.name for target in targets))
+
+
+def _has_price(target: Target) -> bool:
+    nothing = Usage(input=0, output=0)
+    cost = target_cost(target, nothing) or cost_of(target.provider, target.model, nothing)
+    return cost is not None or _newer_price(target.provider, target.model, nothing) is not None
+
+
+def _no_price(target: str | None) -> Unsupported:
+    return Unsupported(
+        f"{target}: no known price; pass Budget(price=...) with a function of the response, "
+        "or install dragoman[prices], whose list is longer"
+    )
 
 
 def _newer_price(provider: str, model: str, used: Usage) -> float | None:

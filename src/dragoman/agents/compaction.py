@@ -1,4 +1,4 @@
-"""Shortens a long conversation: a model summarises the older messages, the last ones stay as they are."""
+"""Shortens a long conversation: a model summarizes the older messages, the last ones stay as they are."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,17 @@ from dragoman.types.parameters import named_parameters
 
 SUMMARY = "Summary of the conversation so far:\n\n"
 _INSTRUCTIONS = (
-    "Summarise this conversation for somebody who has to continue it: what the user wanted, what was found out (with "
+    "Summarize this conversation for somebody who has to continue it: what the user wanted, what was found out (with "
     "names, numbers and sources), what was decided, what remains to do. Leave out nothing that may be needed. Answer "
     "with the summary only."
 )
 _MAX_PART_LENGTH = 4_000
-"""Characters of one part that the summarising model sees."""
+"""Characters of one part that the summarizing model sees."""
 
 
 @named_parameters
 def compact(model: Model | str, *, keep: int = 10) -> "Compaction":
-    """Return a hook for `Agent(compact=...)` that keeps the last messages and summarises the older ones.
+    """Return a hook for `Agent(compact=...)` that keeps the last messages and summarizes the older ones.
 
     >>> import asyncio
     >>> from dragoman import Registry, user
@@ -38,7 +38,7 @@ def compact(model: Model | str, *, keep: int = 10) -> "Compaction":
 
 
 class Compaction:
-    """Summarises all but the last `keep` messages whenever more than twice as many have gathered."""
+    """Summarizes all but the last `keep` messages whenever more than twice as many have gathered."""
 
     def __init__(self, model: Model, keep: int) -> None:
         self._model = model
@@ -57,12 +57,12 @@ class Compaction:
         rest = conversation[len(covered) :]
         if len(rest) > 2 * self._keep:
             end = _split_index(rest, self._keep)
-            summary = (await self._summarise((*summary, *rest[:end])),)
+            summary = (await self._summarize((*summary, *rest[:end])),)
             covered, rest = (*covered, *rest[:end]), rest[end:]
             self._covered, self._summary = covered, summary
         return (*system, *summary, *rest)
 
-    async def _summarise(self, messages: Sequence[Message]) -> Message:
+    async def _summarize(self, messages: Sequence[Message]) -> Message:
         transcript = "\n\n".join(map(_message_text, messages))
         response = await self._model.agenerate(user(transcript), system=_INSTRUCTIONS)
         return user(SUMMARY + response.text.strip())

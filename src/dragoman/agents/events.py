@@ -27,13 +27,13 @@ class Result(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     output: T
     messages: tuple[Message, ...] = ()
-    """The whole conversation. Pass it to the next run to continue."""
+    """The conversation without the system prompt. Pass `[*messages, dragoman.user("…")]` to the next run."""
     steps: tuple[Step, ...] = ()
     usage: Usage = UNKNOWN_USAGE
     """Of all steps and their sub-agents."""
     attempts: tuple[Attempt, ...] = ()
     cost: float | None = None
-    """Dollars, if the budget limits money."""
+    """Dollars of all steps and their sub-agents; None if the price of a step is not known."""
 
 
 class StepStarted(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ class ToolStarted(msgspec.Struct, frozen=True):
 
 
 class ToolFinished(msgspec.Struct, frozen=True):
-    """A call has its result. The result is an error if the tool failed or did not run."""
+    """A call has its result. It is an error if the tool failed, or if it did not run; then there is no ToolStarted."""
 
     call: ToolCall
     result: ToolResult
@@ -20,7 +20,7 @@ class ToolFinished(msgspec.Struct, frozen=True):
 
 
 class HookFailed(msgspec.Struct, frozen=True):
-    """One of your hooks raised an error; the run continues without it."""
+    """One of your hooks raised an error. The run continues without it; a call whose `approve` raised is refused."""
 
     hook: str
     why: str

@@ -21,6 +21,7 @@ _OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "cooldown_time": ("base",),
     "cost": ("money",),
     "dialect": ("wire",),
+    "dollars": ("money",),
     "endpoint": ("base_url",),
     "file": ("path",),
     "file_data": ("data",),
