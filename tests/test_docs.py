@@ -313,5 +313,9 @@ def test_the_reference_lists_every_route_of_the_gateway(reference: dict[str, str
     page = reference["http-api"]
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| `")]
     table = App(Runtime(decode_config("", {}), {})).table()
-    listed = {(method.strip("`"), path.strip(" `")) for _, methods, path, *_ in rows for method in methods.split()}
+    listed = {
+        (method.strip("`"), path.strip(" `").removesuffix("`{.long}"))
+        for _, methods, path, *_ in rows
+        for method in methods.split()
+    }
     assert {(route.method, route.path) for route, _ in table} == listed

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from markdown import cell_code, code, field_texts, table
+from routes import http_api_page
 from settings import settings_page
 from texts import CURES, DEMO_MODELS, MODELS
 from types_text import python_type
@@ -24,20 +25,15 @@ from types_text import python_type
 import dragoman
 import dragoman.testing
 from dragoman.agents.agent import AgentOptions
+from dragoman.agents.loop import LoopSettings
 from dragoman.cli.parser import COMMANDS, parser_of
 from dragoman.demo.provider import BEHAVIOURS
 from dragoman.engine.call_options import CallOptions
-from dragoman.gateway.app import App, RouteHandler
-from dragoman.gateway.config import decode_config
-from dragoman.gateway.management.api import OPERATIONS
-from dragoman.gateway.management.operations import PREFIX
 from dragoman.gateway.observability.metrics import Metrics
-from dragoman.gateway.runtime import Runtime
 from dragoman.targets.model_families import families
 from dragoman.targets.provider import Provider
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Quirks
-from dragoman.wires.common.server_endpoints import Route
 from examples import missing_imports
 from tests.support import features
 
@@ -62,7 +58,7 @@ def pages() -> dict[str, str]:
         "settings": settings_page(),
         "commands": _commands(),
         "metrics": _metrics(),
-        "http-api": _http_api(),
+        "http-api": http_api_page(),
         **{f"providers/{name}": _provider(record) for name, record in sorted(PROVIDERS.items())},
         "providers/index": _providers(),
     }
@@ -119,13 +115,30 @@ def _page(subject: str) -> str:
 
 OPTIONS: dict[str, type] = {"Calls": CallOptions, "Agents": AgentOptions}
 """The options of a chapter, which are the `**options` in its signatures."""
+STRUCTS: dict[type, tuple[type[msgspec.Struct], ...]] = {
+    CallOptions: (dragoman.Request, dragoman.ChainOptions),
+    AgentOptions: (LoopSettings,),
+}
+"""The structs that have the defaults of options."""
 
 
 def _options(options: type) -> Iterator[str]:
     yield from (f"## {options.__name__}", "", *_doc(options))
     texts = field_texts(options)
-    rows = ((f"`{name}`", cell_code(text), texts.get(name, "")) for name, text in _source_types(options).items())
-    yield from table(("option", "type", ""), rows)
+    defaults = {
+        field.name: _field_default(field) for each in STRUCTS[options] for field in msgspec.structs.fields(each)
+    }
+    if options is CallOptions:
+        defaults["timeout"] = repr(dragoman.Timeouts().total)
+    rows = (
+        (f"`{name}`", cell_code(text), _shown_default(defaults.get(name, "None")), texts.get(name, ""))
+        for name, text in _source_types(options).items()
+    )
+    yield from table(("option", "type", "default", ""), rows)
+
+
+def _shown_default(default: str) -> str:
+    return "not set" if default in {"None", "required", repr(dragoman.Budget())} else cell_code(default)
 
 
 def _subject(module: str) -> str:
@@ -211,14 +224,16 @@ def _fields(cls: type) -> Iterator[_Field]:
         return
     texts = field_texts(cls)
     for field in msgspec.structs.fields(cls):
-        default = "required"
-        if field.default is not msgspec.NODEFAULT:
-            default = repr(field.default)
-        elif field.default_factory is not msgspec.NODEFAULT:
-            default = repr(field.default_factory())
+        default = _field_default(field)
         yield _Field(
             field.name, python_type(field.type), default if len(default) < 60 else "…", texts.get(field.name, "")
         )
+
+
+def _field_default(field: Any) -> str:
+    if field.default is not msgspec.NODEFAULT:
+        return repr(field.default)
+    return "required" if field.default_factory is msgspec.NODEFAULT else repr(field.default_factory())
 
 
 def _source_types(cls: type) -> dict[str, str]:
@@ -335,126 +350,6 @@ def _metrics() -> str:
     return "\n".join([*lines, *table(("metric", "kind", ""), rows)])
 
 
-# Routes ---------------------------------------------------------------------------------------------------------------
-
-DIALECTS = {
-    "openai_chat": "OpenAI Chat Completions, and APIs next to it",
-    "openai_responses": "OpenAI Responses",
-    "anthropic": "Anthropic Messages",
-    "google": "Google Gemini",
-    "google_interactions": "Google Interactions",
-    "bedrock": "Amazon Bedrock Converse",
-    "ollama": "Ollama",
-    "native": "The native dialect",
-}
-"""The heading of each wire. A wire without an entry fails the build."""
-
-PURPOSES: tuple[tuple[str, str, str], ...] = (
-    (r"POST .*(count_tokens|countTokens|count-tokens|count-tokens:rawPredict|input_tokens)", "count tokens", "gateway"),
-    (r"POST .*(/embed|/embeddings|:embedContent|:batchEmbedContents|:predict)", "embed texts", "gateway"),
-    (r"POST .*/rerank", "rank documents", "gateway"),
-    (r"POST /model/{model}/invoke", "generate an answer, embed texts or rank documents, by the body", "clouds"),
-    (r"\w+ .*/cachedContents(/{id})?", "refused: the gateway stores no prompts", "caching"),
-    (r"POST .*/files", "upload a file", "files"),
-    (r"GET .*/files", "list files", "files"),
-    (r"GET .*/files/{id}", "describe a file", "files"),
-    (r"GET .*/files/{id}/content", "read a file", "files"),
-    (r"DELETE .*/files/{id}", "delete a file", "files"),
-    (r"POST .*/batches", "create a batch", "batches"),
-    (r"GET .*/batches", "list batches", "batches"),
-    (r"GET .*/batches/{id}", "describe a batch", "batches"),
-    (r"POST .*/batches/{id}/cancel", "cancel a batch", "batches"),
-    (r"GET .*/batches/{id}/results", "read the results of a batch", "batches"),
-    (r"DELETE .*/batches/{id}", "delete a batch", "batches"),
-    (r"GET .*/chat/completions", "list stored answers", "gateway"),
-    (r"GET .*/(chat/completions|responses|interactions)/{id}", "read a stored answer", "gateway"),
-    (r"POST .*/chat/completions/{id}", "change the metadata of a stored answer", "gateway"),
-    (r"DELETE .*/(chat/completions|responses|interactions)/{id}", "delete a stored answer", "gateway"),
-    (r"GET .*/{id}/(messages|input_items)", "list the input of a stored answer", "gateway"),
-    (r"POST .*/responses/compact", "compact a conversation", "conversations"),
-    (r"POST .*/(responses|interactions)/{id}/cancel", "cancel an answer in the background", "conversations"),
-    (r"POST .*/conversations", "create a conversation", "conversations"),
-    (r"GET .*/conversations/{id}", "describe a conversation", "conversations"),
-    (r"POST .*/conversations/{id}", "change the metadata of a conversation", "conversations"),
-    (r"DELETE .*/conversations/{id}", "delete a conversation", "conversations"),
-    (r"GET .*/conversations/{id}/items", "list the items of a conversation", "conversations"),
-    (r"POST .*/conversations/{id}/items", "add items to a conversation", "conversations"),
-    (r"GET .*/items/{item}", "read an item", "conversations"),
-    (r"DELETE .*/items/{item}", "delete an item", "conversations"),
-    (r"GET .*(/models|/tags)", "list models", "gateway"),
-    (r"GET .*/models/{model}|POST /api/show", "describe a model", "gateway"),
-    (r"GET /api/version", "the version of Ollama that the gateway stands for", "gateway"),
-    (r"GET /api/ps", "an empty list of running models", "gateway"),
-    (r"GET /native/openapi.json", "the schema of the native dialect", "native"),
-    (r"GET /native/docs", "the native dialect as a page", "native"),
-    (r"[A-Z]+ (/providers/|/v1/(images|audio|moderations|fine_tuning)).*", "pass on to a provider", "gateway"),
-    (r"GET /health/live", "whether the process runs", "operating"),
-    (r"GET /health/ready", "whether it takes requests", "operating"),
-    (r"GET /health", "the health of the targets", "operating"),
-    (r"GET /metrics", "metrics for Prometheus", "operating"),
-    (r"GET /", "the dashboard", "dashboard"),
-    (r"GET /dashboard/.*", "a file of the dashboard", "dashboard"),
-    (r"GET .*/openapi.json", "the schema of the admin API", "admin-api"),
-)
-"""Pattern of a route, its purpose, and the page that explains it. A route without an entry fails the build."""
-
-
-def _http_api() -> str:
-    chapters: dict[str, dict[tuple[str, str, str, str], list[str]]] = {}
-    for route, endpoint in App(Runtime(decode_config("", {}), {})).table():
-        purpose, page = _purpose(route, endpoint)
-        key = "no" if endpoint.is_public else "yes"
-        chapter = chapters.setdefault(_chapter(route, endpoint), {})
-        chapter.setdefault((route.path, purpose, page, key), []).append(route.method)
-    lines = [
-        "# HTTP API",
-        "",
-        "Every route of a gateway. The requests and answers of a dialect are those of its provider; "
-        "[differences](../docs/differences.md) lists the exceptions. *Key* says whether the route needs an API key if "
-        "the gateway has keys. If two dialects have the same path, the headers of the client or the body decide.",
-        "",
-    ]
-    for chapter in sorted(chapters, key=_ORDER.index):
-        rows = (
-            (
-                " ".join(f"`{method}`" for method in dict.fromkeys(methods)),
-                f"`{path}`",
-                purpose,
-                f"[{page}](../docs/{page}.md)",
-                key,
-            )
-            for (path, purpose, page, key), methods in chapters[chapter].items()
-        )
-        lines += [f"## {chapter}", "", *table(("method", "path", "purpose", "page", "key"), rows)]
-    return "\n".join(lines)
-
-
-_PASSED, _GATEWAY, _ADMIN = "Other paths of a provider", "The gateway itself", "Admin API"
-_ORDER = [*DIALECTS.values(), _PASSED, _GATEWAY, _ADMIN]
-
-
-def _chapter(route: Route, handler: RouteHandler) -> str:
-    if route.path.startswith(PREFIX):
-        return _ADMIN
-    if handler.wire is None:
-        return _GATEWAY
-    return _PASSED if _purpose(route, handler)[0] == "pass on to a provider" else DIALECTS[handler.wire.name]
-
-
-def _purpose(route: Route, handler: RouteHandler) -> tuple[str, str]:
-    """What a route is for, and the page that explains it."""
-    for operation in OPERATIONS:
-        if (route.method, route.path) == (operation.method, PREFIX + operation.path):
-            return operation.summary.rstrip("."), "admin-api"
-    line = f"{route.method} {route.path}"
-    for pattern, purpose, page in PURPOSES:
-        if re.fullmatch(pattern, line):
-            return purpose, page
-    if handler.wire is None or route not in handler.wire.server.routes:
-        raise LookupError(f"{line} has no purpose; add it to PURPOSES in {__file__}")
-    return "generate an answer", "native" if handler.wire.name == "native" else "gateway"
-
-
 # Providers ------------------------------------------------------------------------------------------------------------
 
 
@@ -567,7 +462,7 @@ CHANGES = (
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) < 100 else text[:99] + "…"
+    return text if len(text) < 400 else text[:399] + "…"
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------

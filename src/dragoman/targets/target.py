@@ -107,7 +107,7 @@ class Quirks(SetupStruct, frozen=True, kw_only=True, omit_defaults=True):
     parallel_tool_calls: bool = True
     """The option `parallel_tool_calls` is supported."""
     stream_usage: bool = True
-    """stream_options.include_usage is supported and needed for the usage of a stream."""
+    """`stream_options.include_usage` is supported and needed for the usage of a stream."""
     user_field: str | None = "user"
     """The field for `user`; None if it is not supported."""
     metadata: bool = True
