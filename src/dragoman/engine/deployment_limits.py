@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dragoman.engine import endpoints
 from dragoman.engine.effects import Effect, Emit, Now, Open, Plan, Read, Send
 from dragoman.engine.failover import ChainOptions
-from dragoman.engine.target_load import SLOT_CHECK, Loads, Slot, look_later
+from dragoman.engine.target_load import SLOT_CHECK, Loads, Slot, wait_for_next_check
 from dragoman.errors import DragomanError, RateLimited
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.estimates import total_tokens
@@ -155,7 +155,7 @@ class _Counted:
                     model=target.model,
                     retry_after=wait,
                 )
-            self._now = yield from look_later(wait, self._now, began)
+            self._now = yield from wait_for_next_check(wait, self._now, began)
         self._slot = slot
         self._reserved += tokens
         waited = self._now - began

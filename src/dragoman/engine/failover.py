@@ -23,7 +23,7 @@ from dragoman.engine.health import CooldownStarted, Health, TargetAdmission, Tri
 from dragoman.engine.plain_call import is_plain, plain_call
 from dragoman.engine.routing import chain_routing, error_kind, order_targets
 from dragoman.engine.several_answers import several_answers
-from dragoman.engine.target_load import LimitState, Loads, look_later
+from dragoman.engine.target_load import LimitState, Loads, wait_for_next_check
 from dragoman.engine.uploads import attempt_with_files
 from dragoman.errors import AuthFailed, DragomanError, Interrupted, RateLimited, SetupError, TimedOut, Unsupported
 from dragoman.events import Restarted
@@ -276,7 +276,7 @@ class Chain:
             self._limit_wait = min(waits, default=None)
             if self._limit_wait is None or now + self._limit_wait > min(ends_at, self._deadline or ends_at):
                 return 0, None
-            now = yield from look_later(self._limit_wait, now, began)
+            now = yield from wait_for_next_check(self._limit_wait, now, began)
 
     def _reached_limit(self, candidate: _Candidate, now: float) -> LimitState | None:
         """The limit that a target has reached."""

@@ -106,13 +106,13 @@ class _Cached:
             beginning = yield from encode_with_media(self._beginning, self._target, self._call, encode)
         split = self._caches.split(whole, beginning, self._target, self._ttl)
         if split is None:
-            return _noted(whole, "cache point", "the prompt cannot be divided here, so it is sent as a whole")
+            return _with_notice(whole, "cache point", "the prompt cannot be divided here, so it is sent as a whole")
         key = account_prefix(self._target) + split.key
         copy: RemoteCopy | None = yield Recall(key)
         if copy is None or copy.seconds <= MARGIN:
             return (yield from self._create(key, split))
         if not copy.id:
-            return _noted(whole, "cache point", "the provider refused to store this beginning a moment ago")
+            return _with_notice(whole, "cache point", "the provider refused to store this beginning a moment ago")
         self._recalled = key, copy.id
         if copy.seconds < self._ttl / 2:
             yield from self._renew(key, copy.id)
@@ -125,11 +125,11 @@ class _Cached:
             stored = self._caches.decode(response)
         except _FAILURES as error:
             yield Remember(key, RemoteCopy("", REFUSED))
-            return _noted(split.whole, "cache point", f"not stored, so the whole prompt is sent: {error.message}")
+            return _with_notice(split.whole, "cache point", f"not stored, so the whole prompt is sent: {error.message}")
         yield Remember(key, RemoteCopy(stored.name, float(self._ttl)))
         size = "the beginning of the prompt" if stored.tokens is None else f"{stored.tokens} tokens"
         why = f"stored {size} for {self._ttl} s as {stored.name}; the provider bills the storage by tokens and hours"
-        return _noted(self._caches.use(split, stored.name), "cost of a cache", why)
+        return _with_notice(self._caches.use(split, stored.name), "cost of a cache", why)
 
     def _renew(self, key: str, name: str) -> Plan[None]:
         """Let a beginning live longer; if that fails, it is used as long as it is there."""
@@ -140,7 +140,7 @@ class _Cached:
         yield Remember(key, RemoteCopy(name, float(self._ttl)))
 
 
-def _noted(http: HttpRequest, what: str, why: str) -> HttpRequest:
+def _with_notice(http: HttpRequest, what: str, why: str) -> HttpRequest:
     return replace(http, notices=(*http.notices, Notice(kind="info", what=what, why=why)))
 
 

@@ -22,9 +22,9 @@ MAX_LATENCIES = 31
 LATENCY_TTL = 60.0
 """Seconds after which a latency is old. If all are old, one request finds out how fast the target is now."""
 SLOT_CHECK = 0.05
-"""Seconds until it makes sense to look for a free slot again."""
+"""Seconds until the next check for a free slot."""
 MAX_SLOT_CHECK = 0.25
-"""Seconds from one look for a free slot to the next at most."""
+"""The longest time between two such checks, in seconds."""
 MAX_TARGETS = 4096
 """Targets whose load is known. Clients may choose the model of a pool, so their number is not limited otherwise."""
 
@@ -294,9 +294,9 @@ class Loads:
         return load
 
 
-def look_later(wait: float, now: float, began: float, /) -> Plan[float]:
-    """Wait before the next look for room; the moment of that. `began`: when the wait for room did."""
-    # The longer a request waits, the rarer it looks: many may wait for the same slot.
+def wait_for_next_check(wait: float, now: float, began: float, /) -> Plan[float]:
+    """Wait until the next check for room; returns the time then. `began`: when the request began to wait."""
+    # The longer a request waits, the more rarely it checks: many may wait for the same slot.
     yield Sleep(max(wait, min(MAX_SLOT_CHECK, (now - began) / 4)))
     moment: float = yield Now()
     return moment

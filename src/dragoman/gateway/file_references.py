@@ -29,7 +29,7 @@ from dragoman.wires.common.server_endpoints import FileContent
 
 _PARTS = frozenset({"document", "image", "file", "input_file", "input_image"})
 """The types of parts that may have a file."""
-_TAKEN = frozenset({"type", "source", "file", "file_id", "title", "filename", "detail"})
+_OWN_FIELDS = frozenset({"type", "source", "file", "file_id", "title", "filename", "detail"})
 """The fields of such parts that become those of ours; the others stay in `extra`."""
 _MAX_REFERENCES = 100
 """References of one request."""
@@ -119,7 +119,7 @@ def _object(data: JsonObject, name: str) -> JsonObject:
 def _content_part(part: Opaque, content: FileContent) -> Part:
     """The part of a file; its type is that of the file, whatever the client called it."""
     file, data = content.file, content.data
-    rest = {key: value for key, value in part.data.items() if key not in _TAKEN}
+    rest = {key: value for key, value in part.data.items() if key not in _OWN_FIELDS}
     extra = {part.wire: rest} if rest else {}
     detail = part.data.get("detail")
     if file.mime.startswith("image/"):

@@ -97,7 +97,7 @@ class ResponseCache:
                 if answer is not None:
                     return answer
                 continue
-            # No other request can come between the last look and this line: there is no await.
+            # No other request can come between the check of `_running` and this line: there is no await.
             self._running[key] = asyncio.get_running_loop().create_future()
             entry.leads = True
             try:
@@ -149,7 +149,7 @@ class CacheEntry:
 
     def __init__(self, cache: ResponseCache, model: str, owner: str, /, *, refresh: bool) -> None:
         self.status: CacheStatus | None = None
-        """None before the look into the cache."""
+        """None until the cache was read."""
         self.leads = False
         """Whether other requests wait for the answer of this one."""
         self._cache = cache

@@ -129,15 +129,15 @@ class AwsCredential(CachedCredential[AwsKeys]):
             raise SetupError(f"{file} must be a file that can be read as UTF-8, got {type(error).__name__}") from None
 
     def _from_botocore(self, delegate: str | None) -> AwsKeys:
-        wish = f"{delegate} needs" if delegate else "roles of containers and instances need"
+        needs = f"{delegate} needs" if delegate else "roles of containers and instances need"
         # botocore reads the environment of the process; a registry with another one must not.
         if self._env is not os.environ:
-            raise AuthFailed(f"{_NO_KEYS}; {wish} a Registry without env=")
+            raise AuthFailed(f"{_NO_KEYS}; {needs} a Registry without env=")
         try:
             exceptions: Any = import_module("botocore.exceptions")
             session: Any = import_module("botocore.session")
         except ImportError:
-            raise AuthFailed(f"{_NO_KEYS}; {wish} botocore: pip install 'dragoman[aws]'") from None
+            raise AuthFailed(f"{_NO_KEYS}; {needs} botocore: pip install 'dragoman[aws]'") from None
         self._session = self._session or session.Session()
         try:
             credentials = self._session.get_credentials()

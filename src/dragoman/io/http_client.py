@@ -359,7 +359,7 @@ def _closed(request: HttpRequest) -> Reset:
 
 
 def _fail(
-    error: Exception, request: HttpRequest, connection: BlockingConnection | AsyncConnection, late: str
+    error: Exception, request: HttpRequest, connection: BlockingConnection | AsyncConnection, timeout_message: str
 ) -> NoReturn:
     """Raise our error for what a connection raised. It does not quote the path, which may hold a key."""
     origin = redact_url(request.origin)
@@ -375,7 +375,7 @@ def _fail(
             f"{origin}: cannot connect: {_reason(error)}; check the base URL and the network"
         ) from error
     if isinstance(error, TimeoutError):
-        raise ReadTimeout(f"{origin}: {late}", has_head=parser.has_head) from error
+        raise ReadTimeout(f"{origin}: {timeout_message}", has_head=parser.has_head) from error
     message = f"{origin}: the connection broke: {_reason(error)}"
     if not connection.is_new and not parser.has_bytes:
         # The server had closed an idle connection: it has no fault, and a new connection works.

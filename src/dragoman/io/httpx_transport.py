@@ -86,8 +86,8 @@ class HttpxTransport:
                 finally:
                     await exchange.handle.aclose()
         except TimeoutError as error:
-            late = "no complete answer in time" if has_head else "no answer in time"
-            raise translate(progress.explain(error), effect.request, late, has_head=has_head) from error
+            timeout_message = "no complete answer in time" if has_head else "no answer in time"
+            raise translate(progress.explain(error), effect.request, timeout_message, has_head=has_head) from error
         return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
@@ -167,13 +167,13 @@ class _BlockingHandle:
     def read(self, seconds: float | None, /) -> bytes:
         return self.read_until(_shortest(self._ends, _moment(seconds)), "no more data in time")
 
-    def read_until(self, ends: float | None, late: str, /) -> bytes:
+    def read_until(self, ends: float | None, timeout_message: str, /) -> bytes:
         try:
             with self._guard.until(ends):
                 return next(self._chunks, b"")
         except _FAULTS as error:
             fault = TimeoutError() if self._guard.is_over else error
-            raise translate(fault, self._request, late, has_head=True) from error
+            raise translate(fault, self._request, timeout_message, has_head=True) from error
 
     def finish(self) -> None:
         self.close()
@@ -254,7 +254,7 @@ class _Sending:
         self._client = client
         self._request = request
         self._guard = guard
-        self._is_left = False
+        self._is_abandoned = False
         self._lock = threading.Lock()
         self._result: Future[httpx.Response] = Future()
         self._stopped: Future[None] = Future()
@@ -279,7 +279,7 @@ class _Sending:
             self._guard.is_over = True
             raise TimeoutError
         finally:
-            self._leave()
+            self._abandon()
             if stopper is not None:
                 stopper.attach(self._guard.abort)
 
@@ -295,7 +295,7 @@ class _Sending:
         with self:
             response = self._client.send(self._request, stream=True, follow_redirects=False)
             with self._lock:
-                if not self._is_left:
+                if not self._is_abandoned:
                     self._result.set_result(response)
                     return
             response.close()
@@ -314,11 +314,11 @@ class _Sending:
             self._stopped.set_result(None)
         self._guard.abort()
 
-    def _leave(self) -> None:
+    def _abandon(self) -> None:
         """Leave the thread alone, if it is not done: it ends by itself, and what it gets is closed."""
         with self._lock:
-            self._is_left = not self._result.done()
-        if self._is_left:
+            self._is_abandoned = not self._result.done()
+        if self._is_abandoned:
             self._guard.abort()
 
 
@@ -454,17 +454,19 @@ def _head(response: httpx.Response) -> Head:
     return Head(status=response.status_code, headers=with_date(response.status_code, headers))
 
 
-def translate(error: Exception, request: HttpRequest, late: str, /, *, has_head: bool = False) -> DragomanError:
+def translate(
+    error: Exception, request: HttpRequest, timeout_message: str, /, *, has_head: bool = False
+) -> DragomanError:
     """Our error for one of httpx's; it does not quote the path, which may hold a key.
 
-    For a time-out, `late` is the message, and `has_head` says whether the head of the answer had come.
+    For a time-out, `timeout_message` is the message, and `has_head` says whether the head of the answer had come.
     """
     origin, reason = redact_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.ConnectTimeout():
             return ConnectTimeout(f"{origin}: no connection in time")
         case httpx.TimeoutException() | TimeoutError():
-            return ReadTimeout(f"{origin}: {late}", has_head=has_head)
+            return ReadTimeout(f"{origin}: {timeout_message}", has_head=has_head)
         case httpx.ConnectError() | httpx.ProxyError():
             return ConnectFailed(f"{origin}: cannot connect: {reason}; check the base URL and the network")
         case httpx.DecodingError():

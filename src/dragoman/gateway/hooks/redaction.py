@@ -108,9 +108,9 @@ class Placeholders:
         self._pattern = pattern
         self._by_value: dict[tuple[str, str], str] = {}
         self._counts: dict[str, int] = {}
-        self._taken = {found for text in _texts(request) for found in _PLACEHOLDER.findall(text)}
+        self._client_texts = {found for text in _texts(request) for found in _PLACEHOLDER.findall(text)}
         """Texts of the client that look like placeholders."""
-        self._held: dict[tuple[int, bool], str] = {}
+        self._buffered: dict[tuple[int, bool], str] = {}
         """By part of a stream: the end of its text that may be the begin of a placeholder."""
 
     # To the provider --------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Placeholders:
         while True:
             number = self._counts[name] = self._counts.get(name, 0) + 1
             placeholder = f"<{name.upper()}_{number}>"
-            if placeholder not in self._taken:
+            if placeholder not in self._client_texts:
                 break
         self._by_value[name, value] = placeholder
         self.values[placeholder] = value
@@ -178,9 +178,9 @@ class Placeholders:
 
     def _restore_piece(self, event: PartDelta | CallDelta) -> str:
         key = event.index, isinstance(event, CallDelta)
-        text = self._held.pop(key, "") + event.text
+        text = self._buffered.pop(key, "") + event.text
         if (begin := _BEGIN.search(text, max(0, len(text) - 42))) is not None:
-            self._held[key] = text[begin.start() :]
+            self._buffered[key] = text[begin.start() :]
             text = text[: begin.start()]
         return self._restore_json(text) if key[1] else self._restore_text(text)
 
@@ -193,9 +193,9 @@ class Placeholders:
     def _release(self, index: int) -> list[Event]:
         """What was held back of a part that ends."""
         events: list[Event] = []
-        if text := self._held.pop((index, False), ""):
+        if text := self._buffered.pop((index, False), ""):
             events.append(PartDelta(index=index, text=text))
-        if text := self._held.pop((index, True), ""):
+        if text := self._buffered.pop((index, True), ""):
             events.append(CallDelta(index=index, text=text))
         return events
 

@@ -1,7 +1,7 @@
 """Changes at run time: reads them from the store, makes them, and gives the app a new Runtime.
 
-Requests never wait for the store: they use the Runtime that is there. A gateway applies its own changes at once and
-looks for those of others five times a second, by the version of one value. A store in memory belongs to one process,
+Requests never wait for the store: they use the Runtime that is there. A gateway applies its own changes at once. Five
+times a second it checks for those of others: for a new version of one value. A store in memory belongs to one process,
 so its state stays here.
 """
 
@@ -90,12 +90,12 @@ class Manager:
     async def run(self) -> None:
         """Follow the changes of other gateways, until cancelled."""
         while True:
-            with suppress(StoreDown):  # what is known stays; the next look tries again
+            with suppress(StoreDown):  # the state stays as it is known; the next poll tries again
                 await self.poll()
             await asyncio.sleep(INTERVAL)
 
     async def poll(self) -> None:
-        """Apply the changes of other gateways since the last look."""
+        """Apply the changes of other gateways since the last poll."""
         if self._store.is_shared and (not self.is_loaded or await self._store.version(KEY) != self._version):
             async with self._lock:
                 await self._refresh()
@@ -127,7 +127,7 @@ class Manager:
                 before = self._app.runtime
                 state, version = await self._current(before)
                 current = before if state is before.managed else Runtime(before.base, before.env, before, managed=state)
-                new, moved = _noted(edit(state, current), note, self._clock())
+                new, moved = _with_entry(edit(state, current), note, self._clock())
                 after = Runtime(before.base, before.env, before, managed=new)
                 if problems := [each for each in after.problems if each not in current.problems]:
                     raise InvalidRequest("; ".join(problems))
@@ -189,12 +189,12 @@ async def note_in_store(store: Store, note: ChangeNote, /) -> None:
     """Write an entry to the audit log of the gateways that share a store, for a change that a command made there."""
     for _ in range(MAX_SWAPS):
         state, version = await read_state(store)
-        if await _write_state(store, *_noted(state, note, time.time()), version) is not None:
+        if await _write_state(store, *_with_entry(state, note, time.time()), version) is not None:
             return
     raise StoreDown(OVERTAKEN, retry_after=1.0)
 
 
-def _noted(state: ManagedState, note: ChangeNote, now: float) -> tuple[ManagedState, tuple[Change, ...]]:
+def _with_entry(state: ManagedState, note: ChangeNote, now: float) -> tuple[ManagedState, tuple[Change, ...]]:
     """The state with an entry in the audit log, and the oldest entries that it has no room for."""
     revision, changes = state.revision + 1, state.changes
     moved = changes[:RECENT_CHANGES] if len(changes) >= 2 * RECENT_CHANGES else ()

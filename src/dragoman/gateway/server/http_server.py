@@ -14,10 +14,10 @@ from dragoman.gateway.server.connection import HttpConnection
 MAX_IDLE_CONNECTIONS = 16_384
 """Connections besides those with a request: clients keep theirs open."""
 BACKLOG = 4096
-LINGER = 0.5
-"""Seconds after `stop` in which a connection may still send a request: its client does not know yet that it stops."""
-SETTLE = 0.05
-"""Seconds after `stop` in which the event loop reports connections that it has accepted already."""
+LAST_REQUEST_TIME = 0.5
+"""Seconds after `stop` in which a connection may still send a request: its client does not know yet of the stop."""
+ACCEPT_TIME = 0.05
+"""Seconds after `stop` until the event loop has reported all connections that it had accepted."""
 SWEEP_INTERVAL = 1.0
 """Seconds between two checks of the time limits: one check of all connections is cheaper than a timer per request."""
 
@@ -38,9 +38,9 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._listener: socket.socket | None = None
         self._tls: ssl.SSLContext | None = None
-        self._late: set[asyncio.Task[object]] = set()
+        self._accepting: set[asyncio.Task[object]] = set()
         """Connections of the listener's queue that are not set up yet."""
-        self._has_settled = False
+        self._has_accepted_all = False
         """Whether it has stopped, and the event loop has reported all connections that it had accepted."""
         self._ended = asyncio.Event()
 
@@ -67,15 +67,15 @@ class HttpServer:
             return
         self.is_stopping = True
         self.loop.call_soon(self._close_listener)  # asyncio drops a connection that it has accepted in this round
-        self.loop.call_later(SETTLE, self._settle)
-        self.loop.call_later(LINGER, self._end_idle)
+        self.loop.call_later(ACCEPT_TIME, self._end_accepting)
+        self.loop.call_later(LAST_REQUEST_TIME, self._close_idle)
 
     def _close_listener(self) -> None:
         if self._listener is not None and self._server is not None:
-            self._accept_rest(self._listener)
+            self._accept_queued(self._listener)
             self._server.close()
 
-    def _accept_rest(self, listener: socket.socket) -> None:
+    def _accept_queued(self, listener: socket.socket) -> None:
         """Take what waits in the queue of the listener.
 
         The system resets these connections when the last process closes the listener.
@@ -88,20 +88,20 @@ class HttpServer:
             client.setblocking(False)  # noqa: FBT003 - the API of sockets
             accept = self.loop.connect_accepted_socket(lambda: HttpConnection(self), client, ssl=self._tls)
             task = self.loop.create_task(accept)
-            self._late.add(task)
+            self._accepting.add(task)
             task.add_done_callback(self._accepted)
 
     def _accepted(self, task: asyncio.Task[object]) -> None:
-        self._late.discard(task)
+        self._accepting.discard(task)
         if not task.cancelled():
             task.exception()  # the client is gone, or spoke no TLS
         self._check_end()
 
-    def _settle(self) -> None:
-        self._has_settled = True
+    def _end_accepting(self) -> None:
+        self._has_accepted_all = True
         self._check_end()
 
-    def _end_idle(self) -> None:
+    def _close_idle(self) -> None:
         self.is_over = True
         for connection in tuple(self._connections):
             connection.close()
@@ -114,7 +114,7 @@ class HttpServer:
         """Close the connections that are still open: their clients do not read, or send no TLS handshake."""
         for connection in tuple(self._connections):
             connection.abort()
-        for task in tuple(self._late):
+        for task in tuple(self._accepting):
             task.cancel()
 
     # What connections do ---------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class HttpServer:
         self._check_end()
 
     def _check_end(self) -> None:
-        if self._has_settled and not self._connections and not self._late:
+        if self._has_accepted_all and not self._connections and not self._accepting:
             self._ended.set()
 
     def _sweep(self) -> None:

@@ -33,8 +33,8 @@ from dragoman.gateway.server.listener import bind_beside
 
 DRAIN, STOP, RELOAD = b"d", b"s", b"r"
 """Commands of the parent."""
-LAST_WORDS = 3.0
-"""Seconds after `grace` for a worker to send error events and write usage rows, until it is killed."""
+KILL_DELAY = 3.0
+"""Seconds after `grace` in which a worker may send error events and write usage rows. Then it is killed."""
 MAX_START = 10.0
 """Seconds after SIGTERM until the first worker must be ready; only then is it known how long to drain."""
 RESTART_DELAY = 1.0
@@ -104,14 +104,14 @@ class _Supervisor:
         """Whether SIGUSR1 came since the last replacement began."""
         self._is_draining = False
         self._is_stopping = False
-        self._alarm, self._bell = socket.socketpair()
-        """Python writes to the second when a signal comes, before the handler runs: so none is slept through."""
+        self._wakeup_reader, self._wakeup_writer = socket.socketpair()
+        """Python writes to the second when a signal comes, before the handler runs, so that `select` wakes up."""
 
     def serve(self) -> None:
         handlers = {signal.SIGTERM: self._terminate, signal.SIGINT: self._terminate, signal.SIGHUP: self._reload}
         handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace, signal.SIGCHLD: _wake}
-        self._bell.setblocking(False)  # noqa: FBT003 - the API of sockets
-        bell = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        self._wakeup_writer.setblocking(False)  # noqa: FBT003 - the API of sockets
+        wakeup_before = signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             self._settings = settings = self._read_report(self._start(is_first=True))
@@ -125,9 +125,9 @@ class _Supervisor:
             signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in before.items():
                 signal.signal(number, handler)
-            signal.set_wakeup_fd(bell)
-            self._alarm.close()
-            self._bell.close()
+            signal.set_wakeup_fd(wakeup_before)
+            self._wakeup_reader.close()
+            self._wakeup_writer.close()
 
     def _start(self, listener: socket.socket | None = None, *, is_first: bool = False) -> int:
         """Start a worker; returns its process id. `listener` is that of the worker that it replaces."""
@@ -171,7 +171,13 @@ class _Supervisor:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent tells us
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for other in (ours, self._alarm, self._bell, *self._workers.values(), *self._listeners.values()):
+            for other in (
+                ours,
+                self._wakeup_reader,
+                self._wakeup_writer,
+                *self._workers.values(),
+                *self._listeners.values(),
+            ):
                 if other is not listener:
                     other.close()
             self._run(Inheritance(theirs, listener, is_first))
@@ -203,7 +209,7 @@ class _Supervisor:
             listener = self._forget(child)
             if listener is not None:
                 listener.close()
-            reason = f"the worker ended before it was ready ({_how(status)}); its log says why"
+            reason = f"the worker ended before it was ready ({_describe_exit(status)}); its log says why"
             raise SetupError(message["error"] or reason)
         self._ready.add(child)
         for file in listeners:
@@ -219,20 +225,20 @@ class _Supervisor:
     def _wait(self) -> None:
         """Until all workers have ended; one that dies is replaced."""
         while self._workers:
-            select.select([self._alarm], [], [])
-            self._alarm.recv(4096)
+            select.select([self._wakeup_reader], [], [])
+            self._wakeup_reader.recv(4096)
             while self._workers and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self._bury(*ended)
+                self._handle_exit(*ended)
             if self._shall_replace:
                 self._shall_replace = False
                 self._replace_all()
 
-    def _bury(self, child: int, status: int) -> None:
+    def _handle_exit(self, child: int, status: int) -> None:
         """Forget a worker that has ended, and start another one if it was not to end."""
         ours = self._workers.get(child)
         if ours is None:
             return
-        problem = None if child in self._ready else _problem(_pending(ours))
+        problem = None if child in self._ready else _problem(_read_rest(ours))
         listener = self._forget(child)
         if self._is_stopping or child in self._replaced:
             self._replaced.discard(child)
@@ -240,7 +246,7 @@ class _Supervisor:
                 listener.close()
             return
         reason = f"; the last one could not start: {problem}" if problem else ""
-        print(f"worker {child} ended ({_how(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
+        print(f"worker {child} ended ({_describe_exit(status)}); a new one starts{reason}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
         if problem is not None:
             if listener is not None and self._listeners:  # clients must not wait for it: others listen
                 listener.close()
@@ -312,7 +318,7 @@ class _Supervisor:
                 listener.close()
             self._send_all(STOP)
             grace = 0.0 if self._settings is None else self._settings.grace
-            signal.setitimer(signal.ITIMER_REAL, grace + LAST_WORDS)
+            signal.setitimer(signal.ITIMER_REAL, grace + KILL_DELAY)
 
     def _send_all(self, command: bytes) -> None:
         for child in self._workers:
@@ -329,7 +335,7 @@ def _wake(_number: int, _frame: object) -> None:
     """A signal without a handler would not wake the loop."""
 
 
-def _pending(ours: socket.socket) -> bytes:
+def _read_rest(ours: socket.socket) -> bytes:
     """What a worker that has ended had reported."""
     try:
         return ours.recv(MAX_REPORT, socket.MSG_DONTWAIT)
@@ -343,7 +349,7 @@ def _problem(reported: bytes) -> str | None:
     return error if error is None else str(error)
 
 
-def _how(status: int) -> str:
+def _describe_exit(status: int) -> str:
     """How a process ended."""
     code = os.waitstatus_to_exitcode(status)
     return f"signal {-code}" if code < 0 else f"exit code {code}"

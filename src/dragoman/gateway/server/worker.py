@@ -30,7 +30,7 @@ from dragoman.gateway.server.start_checks import (
 )
 from dragoman.gateway.server.supervisor import (
     DRAIN,
-    LAST_WORDS,
+    KILL_DELAY,
     RELOAD,
     STOP,
     Inheritance,
@@ -119,7 +119,7 @@ class Worker:
         self._app.drain()
         server.stop()
         loop.call_later(grace, self._app.end_requests)
-        loop.call_later(grace + LAST_WORDS / 2, server.abort)
+        loop.call_later(grace + KILL_DELAY / 2, server.abort)
 
     async def _watch_config(self) -> None:
         while True:
@@ -151,7 +151,7 @@ def _obey(
             loop.call_soon_threadsafe(commands[command or STOP])
         if not command:
             break
-    time.sleep(grace + LAST_WORDS)
+    time.sleep(grace + KILL_DELAY)
     os._exit(1)
 
 
@@ -159,7 +159,7 @@ def listen(gateway: GatewaySettings, inherited: socket.socket | None = None, /, 
     """A socket at the address of the gateway, that of the parent if it fits; raises SetupError if it is in use.
 
     Workers share the port, and the kernel gives each its share of the connections. Then a second gateway could share
-    it, too, so the first worker looks whether the port is free.
+    it, too, so the first worker checks whether the port is free.
     """
     try:
         family, kind, *_, own_address = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]

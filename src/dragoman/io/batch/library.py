@@ -50,10 +50,10 @@ async def run_batch(
             found[digest(read_row_status(outcome.line)[0])] = outcome.line
 
         def remaining() -> Iterator[bytes]:
-            return (line for mark, line in lines.items() if mark not in found)
+            return (line for key, line in lines.items() if key not in found)
 
         await ProviderBatch(sender, JobJournal(path), emit, options).run(remaining)
-    return [msgspec.json.decode(found[mark]) for mark in lines]
+    return [msgspec.json.decode(found[key]) for key in lines]
 
 
 def _lines(rows: BatchInput) -> Iterator[tuple[int, bytes]]:
@@ -67,13 +67,13 @@ def _lines(rows: BatchInput) -> Iterator[tuple[int, bytes]]:
             data = {"id": index, **data}
         try:
             line = msgspec.json.encode(data)
-            mark = digest(read_row_status(line)[0])
+            key = digest(read_row_status(line)[0])
         except (TypeError, ValueError, msgspec.EncodeError) as error:
             raise InvalidRequest(f"rows[{index}] must be JSON with an id: {error}", param="rows") from error
-        if mark in seen:
+        if key in seen:
             raise InvalidRequest(f"rows[{index}] must have an id of its own, got one twice", param="rows")
-        seen.add(mark)
-        yield mark, line
+        seen.add(key)
+        yield key, line
 
 
 def run_blocking(make: Callable[[], Coroutine[Any, Any, list[JsonObject]]], /) -> list[JsonObject]:

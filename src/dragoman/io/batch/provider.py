@@ -40,7 +40,7 @@ class BatchOptions(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 8
     """Rows that are sent one by one at the same time."""
     poll: float | None = None
-    """Seconds between two checks of a job; None to look less and less often."""
+    """Seconds between two checks of a job; by default 2 at first, and more and more up to 60."""
     fallback: bool = True
     """Whether rows that a job did not answer are sent one by one; else they become error rows."""
     note: Callable[[str], None] = lambda _: None
@@ -76,7 +76,7 @@ class ProviderBatch:
 
     async def run(self, read_rows: Callable[[], Iterable[bytes]], /) -> None:
         """Answer all rows that `read_rows` gives; it is called again if rows are in a job of the journal."""
-        await self._settle()
+        await self._find_created_jobs()
         rows, in_flight = self._split(read_rows)
         try:
             async with asyncio.TaskGroup() as group:
@@ -90,7 +90,7 @@ class ProviderBatch:
 
     async def cancel(self, read_rows: Callable[[], Iterable[bytes]], /) -> None:
         """Cancel all jobs of the journal, and write the results of the rows that were answered before."""
-        await self._settle()
+        await self._find_created_jobs()
         _, in_flight = self._split(read_rows)
         jobs = [self._open(record, in_flight) for record in self._journal.open_jobs()]
         for job in jobs:
@@ -115,8 +115,8 @@ class ProviderBatch:
                 if state.state != "ended":
                     raise _still_there(job, error) from error
 
-    async def _settle(self) -> None:
-        """Find out which jobs were created although their id was not written: a kill came between."""
+    async def _find_created_jobs(self) -> None:
+        """Find the ids of jobs that were created just before a run was killed, so that their ids were not written."""
         for record in [record for record in self._journal.open_jobs() if record.id is None]:
             id = await self._find(self._open(record, {}))
             self._jobs.pop(record.token)
@@ -135,12 +135,12 @@ class ProviderBatch:
     async def _submit_all(self, group: asyncio.TaskGroup, rows: Iterable[bytes]) -> None:
         waiting: dict[str, list[EncodedLine]] = {}
         sizes: dict[str, int] = {}
-        has_noted = False
+        is_noted = False
         for line in rows:
             row = self._sender.encode(line)
             if row is None:
-                if not has_noted:
-                    has_noted = True
+                if not is_noted:
+                    is_noted = True
                     self._options.note("rows that cannot be in a batch of their provider are sent one by one")
                 await self._send_later(group, line)
                 continue

@@ -36,19 +36,19 @@ class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
     """The error, if the row has no valid request."""
 
 
-class _RowMark(msgspec.Struct):
+class _RowFields(msgspec.Struct):
     custom_id: Id | None = None
     id: Id | None = None
     error: Any = None
 
 
-class _ResponseMark(msgspec.Struct):
+class _ResponseFields(msgspec.Struct):
     target: str | None = None
     request_id: str | None = None
 
 
-class _OutputMark(_RowMark):
-    response: _ResponseMark | None = None
+class _OutputFields(_RowFields):
+    response: _ResponseFields | None = None
 
 
 def read_row_status(line: bytes, /) -> tuple[Id, bool]:
@@ -57,8 +57,8 @@ def read_row_status(line: bytes, /) -> tuple[Id, bool]:
     >>> read_row_status(b'{"id": 7, "error": null}')
     (7, False)
     """
-    mark = _decode_mark(line, _RowMark)
-    return _id_of(mark), mark.error is not None
+    fields = _decode_fields(line, _RowFields)
+    return _id_of(fields), fields.error is not None
 
 
 def read_output_status(line: bytes, /) -> tuple[Id, bool, bool]:
@@ -67,19 +67,19 @@ def read_output_status(line: bytes, /) -> tuple[Id, bool, bool]:
     >>> read_output_status(b'{"id": 7, "text": "hi", "response": {"target": "demo/any"}}')
     (7, False, True)
     """
-    mark = _decode_mark(line, _OutputMark)
-    response = mark.response or _ResponseMark()
+    fields = _decode_fields(line, _OutputFields)
+    response = fields.response or _ResponseFields()
     # Rows in OpenAI's form do not name their target, but the ids of the demo's answers start with its name.
     is_demo = (response.target or "").startswith("demo/") or (
         response.target is None and (response.request_id or "").startswith("demo-")
     )
-    return _id_of(mark), mark.error is not None, is_demo
+    return _id_of(fields), fields.error is not None, is_demo
 
 
-_Mark = TypeVar("_Mark", bound=_RowMark)
+_Fields = TypeVar("_Fields", bound=_RowFields)
 
 
-def _decode_mark(line: bytes, kind: type[_Mark]) -> _Mark:
+def _decode_fields(line: bytes, kind: type[_Fields]) -> _Fields:
     try:
         with json_errors():
             return msgspec.json.decode(strip_bom(line), type=kind)
@@ -87,8 +87,8 @@ def _decode_mark(line: bytes, kind: type[_Mark]) -> _Mark:
         raise ValueError(f"not a row: {error.message}") from error
 
 
-def _id_of(mark: _RowMark) -> Id:
-    id = mark.id if mark.custom_id is None else mark.custom_id
+def _id_of(fields: _RowFields) -> Id:
+    id = fields.id if fields.custom_id is None else fields.custom_id
     if id is None:
         raise ValueError("the row must have an id or a custom_id")
     return id
