@@ -1,8 +1,9 @@
 """How many calls are answered by a server that says 503 at random, compared with the openai SDK.
 
-`python -m benchmarks.resilience [--seeds 3] [--scale 1.0]`. Every peer has its defaults: two retries. A dice with a
-seed decides for each try of each call, so the peers meet the same faults, however their requests are interleaved. A
-call without an answer is one whose three tries all got a 503; everything below that is a fault of the client.
+`python -m benchmarks.resilience [--seeds 3] [--scale 1.0]`. Every peer has its defaults: two retries. A random number
+generator with a seed decides for each try of each call, so the peers meet the same faults, however their requests are
+interleaved. A call without an answer is one whose three tries all got a 503; everything below that is a fault of the
+client.
 """
 
 import argparse
@@ -224,7 +225,7 @@ def main() -> None:
     """Measure, or be a server or a client for the measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("--seeds", type=int, default=3, help="how often to measure each row, with other dice")
+    parser.add_argument("--seeds", type=int, default=3, help="measurements of each row, each with another seed")
     parser.add_argument("--scale", type=float, default=1.0, help="the share of the calls to make")
     arguments = parser.parse_args()
     match arguments.part:

@@ -92,7 +92,7 @@ class Noise:
         self.answered: list[str] = []
         self.sent = 0
         self._port, self._rate, self._name = port, rate, name
-        self._dice = random.Random(8)
+        self._rng = random.Random(8)
         self._clients = asyncio.Semaphore(CLIENTS)
 
     async def run(self, until: "asyncio.Future[str]") -> None:
@@ -106,14 +106,14 @@ class Noise:
                     break
                 await self._clients.acquire()
                 self.sent += 1
-                group.create_task(self._send(f"{self._name}fault{number}", self._dice.choice(FAULTS)))
+                group.create_task(self._send(f"{self._name}fault{number}", self._rng.choice(FAULTS)))
         for task in readers:
             task.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
 
     async def _send(self, who: str, fate: str) -> None:
-        is_streamed = fate in ("cut", "stall") or self._dice.random() < STREAMED
-        body = _noisy(fate, who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
+        is_streamed = fate in ("cut", "stall") or self._rng.random() < STREAMED
+        body = _noisy(fate, who, stream=is_streamed, max_tokens=self._rng.randrange(1, 20))
         try:
             seen = await ask(self._port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
         finally:
@@ -165,7 +165,7 @@ class Run:
         self.looks: list[Look] = []
         self.took = 0.0
         self._gateway, self._requests, self._rate, self._name = gateway, requests, rate, name
-        self._dice = random.Random(7)
+        self._rng = random.Random(7)
         self._sent = 0
         self._clients = asyncio.Semaphore(CLIENTS)
 
@@ -210,8 +210,8 @@ class Run:
 
     async def _send(self, number: int, due: float) -> None:
         who = f"{self._name}{number}"
-        is_streamed = self._dice.random() < STREAMED
-        body = body_of("healthy", who, stream=is_streamed, max_tokens=self._dice.randrange(1, 20))
+        is_streamed = self._rng.random() < STREAMED
+        body = body_of("healthy", who, stream=is_streamed, max_tokens=self._rng.randrange(1, 20))
         self.late.append((number, time.perf_counter() - due))
         try:
             seen = await ask(self._gateway.port, body, PLAIN, id=who)

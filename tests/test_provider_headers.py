@@ -23,7 +23,7 @@ from dragoman.models import Model
 from dragoman.testing import FaultyServer, RawResponse
 from dragoman.testing.script import render
 from dragoman.types import Request
-from tests.support.gateway.dialects import app_of, post, see
+from tests.support.gateway.dialects import app_of, post, send_blocking
 from tests.support.gateway.live import chat, record
 
 HEADERS = {
@@ -137,7 +137,7 @@ def test_a_gateway_shows_its_own_request_id_only(line: RawResponse, path: str) -
     if path == "/v1/responses":
         body = {"model": "up/m", "input": "hi"}
     with FaultyServer(line, repeat=True) as server:
-        seen = see(app_of(record("up", server.base_url())), post(path, json.dumps(body).encode()))
+        seen = send_blocking(app_of(record("up", server.base_url())), post(path, json.dumps(body).encode()))
     assert seen.status == line.status
     assert seen.headers["x-request-id"].startswith("req_")
     assert seen.headers["x-request-id"] != "req_abc"
@@ -151,7 +151,7 @@ def test_a_header_byte_above_127_breaks_nothing() -> None:
     with FaultyServer(answer(), answer(), repeat=True) as server:
         assert server.model().generate("hi").text == "Hello."
         body = json.dumps(chat("up/m")).encode()
-        seen = see(app_of(record("up", server.base_url())), post("/v1/chat/completions", body))
+        seen = send_blocking(app_of(record("up", server.base_url())), post("/v1/chat/completions", body))
         assert seen.status == 200
 
 

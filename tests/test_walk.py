@@ -11,7 +11,7 @@ import pytest
 from dragoman.gateway.app import App
 from dragoman.http import HttpRequest
 from dragoman.testing import FaultyServer
-from tests.support.gateway.dialects import app_of, hello, look, request_of
+from tests.support.gateway.dialects import app_of, hello, request_of, send_request
 from tests.support.paths import ROOT
 from tests.support.walk import Walk, walk_of
 
@@ -69,7 +69,7 @@ def test_a_streamed_request_through_the_gateway() -> None:
         app, http = gateway_request(server)
         # 36 places, and six that are their own subject: checks of browsers, the pool of connections, the headers of a
         # response, stored chats, the access log, and the streamed response.
-        check(walk_of(lambda: runner.run(look(app, http))), 42, 183, 54, 304)
+        check(walk_of(lambda: runner.run(send_request(app, http))), 42, 183, 54, 304)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:
@@ -81,7 +81,7 @@ def test_the_page_shows_the_walk_of_the_library() -> None:
 def test_the_page_shows_the_walk_of_the_gateway() -> None:
     with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
         app, http = gateway_request(server)
-        places = set(walk_of(lambda: runner.run(look(app, http))).places)
+        places = set(walk_of(lambda: runner.run(send_request(app, http))).places)
         own, shared = documented("gateway"), documented("library")
         assert own <= places
         assert places <= own | shared

@@ -435,10 +435,10 @@ def test_backoff_doubles_from_a_quarter_of_a_second_to_four() -> None:
 
 
 @given(st.floats(0, 1, exclude_max=True))
-def test_backoff_has_full_jitter(dice: float) -> None:
-    world = World(BUSY, OK, dice=dice)
+def test_backoff_has_full_jitter(random_number: float) -> None:
+    world = World(BUSY, OK, random_number=random_number)
     ask(world)
-    assert world.slept == [dice * 0.25]
+    assert world.slept == [random_number * 0.25]
 
 
 def test_no_backoff_between_targets() -> None:
@@ -991,7 +991,7 @@ def test_the_fastest_comes_first_and_one_that_was_never_asked_before_it() -> Non
 
 
 @pytest.mark.parametrize(
-    ("dice", "hosts"),
+    ("random_number", "hosts"),
     [
         (0.0, ["aa", "bb", "cc"]),
         (0.56, ["aa", "bb", "cc"]),
@@ -1000,16 +1000,16 @@ def test_the_fastest_comes_first_and_one_that_was_never_asked_before_it() -> Non
         (0.999999, ["cc", "bb", "aa"]),
     ],
 )
-def test_weights_are_one_over_the_cost(dice: float, hosts: list[str]) -> None:
-    world = World(Status(404), Status(404), Status(404), dice=dice)
+def test_weights_are_one_over_the_cost(random_number: float, hosts: list[str]) -> None:
+    world = World(Status(404), Status(404), Status(404), random_number=random_number)
     fail(world, AA, BB, CC, order="weighted", costs={"bb/m2": 0.5, "cc/m3": 1.0, "aa/m1": 0.25})
     assert world.hosts == hosts
 
 
 @given(st.lists(st.floats(0, 1000), min_size=1, max_size=8), st.floats(0, 1, exclude_max=True))
-def test_a_weighted_order_has_every_target_once(costs: list[float], dice: float) -> None:
+def test_a_weighted_order_has_every_target_once(costs: list[float], random_number: float) -> None:
     targets = [target(f"p{index}/m") for index in range(len(costs))]
-    world = World(*[Status(404)] * len(costs), dice=dice)
+    world = World(*[Status(404)] * len(costs), random_number=random_number)
     fail(world, *targets, order="weighted", costs={to.name: cost for to, cost in zip(targets, costs, strict=True)})
     assert sorted(world.hosts) == sorted(to.provider for to in targets)
 
@@ -1168,7 +1168,7 @@ def test_chain_and_health_follow_the_rules_whatever_happens(story: list[tuple[in
         now += passes
         faults = {"aa": names[0:3], "bb": names[3:6], "cc": names[6:9]}
         scripts = {host: [FAULTS[name] for name in left] for host, left in faults.items()}
-        world = World(now=now, dice=0.0, **scripts)
+        world = World(now=now, random_number=0.0, **scripts)
         ended = "served"
         try:
             ask(world, AA, BB, CC, health=health, timeouts=Timeouts(total=None))

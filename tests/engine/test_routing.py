@@ -37,11 +37,16 @@ def pool(*names: str, order: Order = "least_busy", **fields: Any) -> list[Target
 
 
 def ordered(
-    targets: list[Target], *, request: Request = ASK, loads: Loads | None = None, dice: float = 0.0, **options: Any
+    targets: list[Target],
+    *,
+    request: Request = ASK,
+    loads: Loads | None = None,
+    random_number: float = 0.0,
+    **options: Any,
 ) -> list[str]:
     fields: dict[str, Any] = {"order": "in_order", **options}
     chain = DeploymentPool(name="", **fields)
-    world = World(dice=dice)
+    world = World(random_number=random_number)
     return [each.name for each in world.run(order_targets(targets, chain, request, loads or Loads(), 100.0))]
 
 
@@ -104,15 +109,15 @@ def test_costs_come_before_prices() -> None:
     assert ordered(targets) == ["bb/m", "aa/m"]
 
 
-@pytest.mark.parametrize(("dice", "first"), [(0.0, "aa/m"), (0.7, "aa/m"), (0.8, "bb/m")])
-def test_plain_weights_share_requests(dice: float, first: str) -> None:
+@pytest.mark.parametrize(("random_number", "first"), [(0.0, "aa/m"), (0.7, "aa/m"), (0.8, "bb/m")])
+def test_plain_weights_share_requests(random_number: float, first: str) -> None:
     targets = pool("aa/m", "bb/m", order="weighted", weights={"aa/m": 3.0})
-    assert ordered(targets, dice=dice)[0] == first
+    assert ordered(targets, random_number=random_number)[0] == first
 
 
 def test_weights_and_costs_multiply() -> None:
     targets = pool("aa/m", "bb/m", order="weighted", weights={"aa": 3.0}, costs={"aa": 3.0, "bb": 1.0})
-    assert (ordered(targets, dice=0.4)[0], ordered(targets, dice=0.6)[0]) == ("aa/m", "bb/m")
+    assert (ordered(targets, random_number=0.4)[0], ordered(targets, random_number=0.6)[0]) == ("aa/m", "bb/m")
 
 
 def test_each_pool_of_a_chain_has_its_own_order() -> None:
@@ -279,7 +284,7 @@ def test_a_retry_keeps_the_limit() -> None:
 def test_a_limit_that_a_provider_reports_is_respected_before_it_refuses() -> None:
     health, targets = Health(), [target("aa/m"), target("bb/m")]
     headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "30s"}
-    world = World(Status(200, last_line("fine"), headers), OK, OK, dice=0.0)
+    world = World(Status(200, last_line("fine"), headers), OK, OK, random_number=0.0)
     order = "weighted"
     assert [ask(world, targets, health, order=order, weights={"aa/m": 1e9}).target for _ in range(2)] == [
         "aa/m",

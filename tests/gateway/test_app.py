@@ -24,7 +24,7 @@ from dragoman.testing import (
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from dragoman.wires.common.json import encode_json
-from tests.support.gateway.dialects import app_of, error_of, hello, request_of, response_of, see
+from tests.support.gateway.dialects import app_of, error_of, hello, request_of, response_of, send_blocking
 from tests.support.gateway.live import PATIENCE, record
 
 DIALECTS = tuple(wires.NAMES)
@@ -44,7 +44,7 @@ def app() -> App:
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_demo_answers_in_every_dialect(app: App, dialect: str, stream: bool) -> None:  # noqa: FBT001
     request = hello(stream=stream)
-    seen = see(app, request_of(dialect, "demo/any", request))
+    seen = send_blocking(app, request_of(dialect, "demo/any", request))
     assert response_of(dialect, request, seen).text.startswith("Hello!")
     assert seen.headers["x-dragoman-target"] == "demo/any"
     assert seen.headers["x-dragoman-attempts"] == "1"
@@ -57,14 +57,14 @@ def test_a_call_of_a_tool_reaches_every_dialect(app: App, dialect: str, stream: 
     request = Request(
         messages=(user("When does the tide turn?"),), tools=(tool,), tool_choice="required", stream=stream
     )
-    response = response_of(dialect, request, see(app, request_of(dialect, "demo/any", request)))
+    response = response_of(dialect, request, send_blocking(app, request_of(dialect, "demo/any", request)))
     assert [call.name for call in response.tool_calls] == ["tide"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_refusal_has_its_status_and_shape(dialect: str, stream: bool) -> None:  # noqa: FBT001
     request = hello(stream=stream)
-    seen = see(app_of("[chain]\nretries = 0\n"), request_of(dialect, "demo/ratelimited", request))
+    seen = send_blocking(app_of("[chain]\nretries = 0\n"), request_of(dialect, "demo/ratelimited", request))
     assert seen.status == 429
     assert int(seen.headers["retry-after"]) == 20
     assert isinstance(error_of(dialect, request, seen), RateLimited)
@@ -72,7 +72,7 @@ def test_a_refusal_has_its_status_and_shape(dialect: str, stream: bool) -> None:
 
 def test_the_next_target_answers_when_one_fails(app: App, dialect: str) -> None:
     request = hello()
-    seen = see(app, request_of(dialect, "demo/overloaded,demo/any", request))
+    seen = send_blocking(app, request_of(dialect, "demo/overloaded,demo/any", request))
     assert response_of(dialect, request, seen).text.startswith("Hello!")
     assert seen.headers["x-dragoman-attempts"] == "3"
     assert seen.headers["x-dragoman-target"] == "demo/any"
@@ -94,7 +94,7 @@ def test_the_next_target_answers_when_one_fails(app: App, dialect: str) -> None:
     ],
 )
 def test_what_the_config_does_not_name_cannot_be_asked(app: App, dialect: str, name: str) -> None:
-    seen = see(app, request_of(dialect, name, hello()))
+    seen = send_blocking(app, request_of(dialect, name, hello()))
     assert seen.status in (400, 404, 405)
     assert isinstance(error_of(dialect, hello(), seen), ModelNotFound | InvalidRequest | DragomanError)
 
@@ -103,7 +103,7 @@ def test_what_the_config_does_not_name_cannot_be_asked(app: App, dialect: str, n
 def test_a_cut_stream_never_ends_as_if_it_were_whole(dialect: str, line: CloseAfter | ResetAfter) -> None:
     request = hello(stream=True)
     with FaultyServer(line) as upstream:
-        seen = see(app_of(record("up", upstream.base_url())), request_of(dialect, "up/m", request))
+        seen = send_blocking(app_of(record("up", upstream.base_url())), request_of(dialect, "up/m", request))
     assert b"one" in seen.body
     assert not any(ending in seen.body for ending in ENDINGS)
     assert error_of(dialect, request, seen) is not None
@@ -116,7 +116,7 @@ def test_a_stream_that_fails_before_its_first_word_has_a_status(
     request = hello(stream=True)
     with FaultyServer(line, repeat=True) as upstream:
         config = record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
-        seen = see(app_of(config), request_of(dialect, "up/m", request))
+        seen = send_blocking(app_of(config), request_of(dialect, "up/m", request))
     assert seen.status in (502, 503, 529)
 
 
@@ -150,7 +150,7 @@ def test_a_stream_that_begins_late_begins_with_pings(dialect: str) -> None:
     request = hello(stream=True)
     with FaultyServer(StallAfter(0)) as upstream:
         config = "[gateway]\nping = 0.02\n[timeouts]\nfirst_event = 0.3\n[chain]\nretries = 0\n"
-        seen = see(app_of(record("up", upstream.base_url()) + config), request_of(dialect, "up/m", request))
+        seen = send_blocking(app_of(record("up", upstream.base_url()) + config), request_of(dialect, "up/m", request))
     ping = wires.get(dialect).server.stream_encoder(request).feed(Ping())
     assert seen.status == 200
     assert not ping or seen.writes[0] == ping
@@ -215,7 +215,7 @@ def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) ->
     schema = {"type": "object", "properties": {"metres": {"type": "integer"}}, "required": ["metres"]}
     request = Request(messages=(user("How high is it?"),), schema=schema)
     app = app_of('[capabilities."demo/any"]\nstructured = false\n')
-    seen = see(app, request_of(dialect, "demo/any", request))
+    seen = send_blocking(app, request_of(dialect, "demo/any", request))
     assert '"metres"' in response_of(dialect, request, seen).text
 
 
@@ -224,7 +224,7 @@ def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) ->
 def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: ScriptLine) -> None:  # noqa: FBT001
     with FaultyServer(line) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
-        assert b"127.0.0.1" not in see(app, request_of(dialect, "up/m", hello(stream=stream))).body
+        assert b"127.0.0.1" not in send_blocking(app, request_of(dialect, "up/m", hello(stream=stream))).body
 
 
 WORDY = "bad temperature, see https://u:planted@docs.example.org/t?token=planted and think: " + "said back " * 150
@@ -242,7 +242,7 @@ def test_a_providers_words_reach_the_client_without_what_is_secret_or_said_back(
     line = RawResponse(status=status, body=encode_json({"error": {"message": WORDY}}))
     with FaultyServer(line, repeat=True) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
-        seen = see(app, request_of(dialect, chain, hello(stream=stream)))
+        seen = send_blocking(app, request_of(dialect, chain, hello(stream=stream)))
     assert dialect == "native" or b"bad temperature" in seen.body
     assert b"planted" not in seen.body
     assert seen.body.count(b"said back ") < 50 * (1 + chain.count(","))

@@ -19,7 +19,7 @@ from dragoman.gateway.stored_values import store_key
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, Paced, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
-from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.dialects import app_of, post, send_request
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
@@ -129,9 +129,9 @@ def test_a_response_that_never_ran_lists_its_input() -> None:
     async def cancel_at_once() -> tuple[Any, Any]:
         app = app_of("[gateway]\nlog = false")
         body = json.dumps({"model": "demo/any", "input": "Cancel me.", "background": True}).encode()
-        path = f"/v1/responses/{json.loads((await look(app, post('/v1/responses', body))).body)['id']}"
-        cancelled = await look(app, post(f"{path}/cancel", b"{}"))
-        items = await look(app, HttpRequest(method="GET", path=f"{path}/input_items"))
+        path = f"/v1/responses/{json.loads((await send_request(app, post('/v1/responses', body))).body)['id']}"
+        cancelled = await send_request(app, post(f"{path}/cancel", b"{}"))
+        items = await send_request(app, HttpRequest(method="GET", path=f"{path}/input_items"))
         await app.close()
         return json.loads(cancelled.body), json.loads(items.body)
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.gateway import background
 from dragoman.testing import FaultyServer, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
-from tests.support.gateway.dialects import Seen, app_of, look, post
+from tests.support.gateway.dialects import ClientResponse, app_of, post, send_request
 from tests.support.gateway.live import PATIENCE, record
 from tests.support.gateway.usage import usage_rows
 
@@ -22,9 +22,9 @@ def request_body(**more: Any) -> bytes:
 def test_a_response_with_too_many_bytes_fails(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(background, limit, 1000)
 
-    async def ask(url: str) -> tuple[Seen, set[str]]:
+    async def ask(url: str) -> tuple[ClientResponse, set[str]]:
         app = app_of("[chain]\nretries = 0\n" + record("up", url))
-        seen = await look(app, post("/v1/responses", request_body(stream=True)))
+        seen = await send_request(app, post("/v1/responses", request_body(stream=True)))
         rows = await usage_rows(app.runtime.accounting)
         await app.close()
         return seen, {row.outcome for row in rows}
@@ -44,12 +44,12 @@ def test_a_key_has_a_limited_number_of_responses(monkeypatch: pytest.MonkeyPatch
     async def ask(url: str) -> list[int]:
         app = app_of("[chain]\nretries = 0\n" + record("up", url))
         first, *others = await asyncio.gather(
-            *(look(app, post("/v1/responses", request_body())) for _ in range(2)),
+            *(send_request(app, post("/v1/responses", request_body())) for _ in range(2)),
         )
-        refused = await look(app, post("/v1/responses", request_body()))
+        refused = await send_request(app, post("/v1/responses", request_body()))
         assert b"2 responses of this key run in the background" in refused.body
-        cancelled = await look(app, post(f"/v1/responses/{json.loads(first.body)['id']}/cancel", b""))
-        again = await look(app, post("/v1/responses", request_body()))
+        cancelled = await send_request(app, post(f"/v1/responses/{json.loads(first.body)['id']}/cancel", b""))
+        again = await send_request(app, post("/v1/responses", request_body()))
         app.end_requests()
         await app.close()
         return [seen.status for seen in (first, *others, refused, cancelled, again)]

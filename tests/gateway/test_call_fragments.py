@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.testing import FaultyServer, RawResponse
-from tests.support.gateway.dialects import app_of, post, see
+from tests.support.gateway.dialects import app_of, post, send_blocking
 
 PATCH = "*** Begin Patch"
 EVENTS: list[dict[str, Any]] = [
@@ -58,7 +58,7 @@ def answer(dialect: str, *events: dict[str, Any]) -> str:
             f'[providers.up]\nlike = "anthropic"\nbase_url = "{server.base_url("anthropic")}"\napi_key = "k"\n'
         )
         path, request = REQUESTS[dialect]
-        return see(app, post(path, json.dumps(request).encode())).body.decode()
+        return send_blocking(app, post(path, json.dumps(request).encode())).body.decode()
 
 
 def test_a_client_gets_the_input_of_a_custom_tool_as_it_comes() -> None:

@@ -12,7 +12,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, GptSimulator, Simulator
 from dragoman.types import JsonObject, Message, ToolCall
-from tests.support.gateway.dialects import BASES, Seen, app_of, post, see
+from tests.support.gateway.dialects import BASES, ClientResponse, app_of, post, send_blocking
 from tests.support.gateway.live import Gateway
 
 
@@ -25,12 +25,12 @@ def app_before(simulator: Simulator, more: str = "") -> App:
     return app
 
 
-def send(app: App, path: str, body: dict[str, Any], **headers: str) -> Seen:
-    return see(app, post(path, json.dumps(body).encode(), **headers))
+def send(app: App, path: str, body: dict[str, Any], **headers: str) -> ClientResponse:
+    return send_blocking(app, post(path, json.dumps(body).encode(), **headers))
 
 
-def get(app: App, path: str, **headers: str) -> Seen:
-    return see(app, HttpRequest(method="GET", path=path, headers=headers))
+def get(app: App, path: str, **headers: str) -> ClientResponse:
+    return send_blocking(app, HttpRequest(method="GET", path=path, headers=headers))
 
 
 def frames(body: bytes) -> list[Any]:
@@ -268,11 +268,11 @@ def test_a_conversation_and_its_items_can_be_changed() -> None:
     content = json.loads(get(app, f"{path}/items/{first}").body)["content"]
     assert content == [{"type": "input_text", "text": "How high is the tide?"}]
     assert get(app, f"{path}/items/none").status == 404
-    assert see(app, HttpRequest(method="DELETE", path=f"{path}/items/{first}")).status == 200
+    assert send_blocking(app, HttpRequest(method="DELETE", path=f"{path}/items/{first}")).status == 200
     assert [item["id"] for item in json.loads(get(app, f"{path}/items").body)["data"]] == [second]
-    assert json.loads(see(app, HttpRequest(method="DELETE", path=path)).body)["deleted"]
+    assert json.loads(send_blocking(app, HttpRequest(method="DELETE", path=path)).body)["deleted"]
     assert get(app, path).status == 404
-    assert see(app, HttpRequest(method="DELETE", path=path)).status == 404
+    assert send_blocking(app, HttpRequest(method="DELETE", path=path)).status == 404
     assert send(app, f"{path}/items", {"items": HISTORY}).status == 404
     wrong: list[Any] = [{"items": 7}, {"items": [7]}, {"items": [{}] * 21}, {"metadata": 7}]
     for body in wrong:
@@ -294,7 +294,7 @@ def test_no_key_sees_the_conversation_of_another_key() -> None:
         assert send(app, place, body, **other).status == 404
     request = {"model": "demo/any", "input": "hello", "conversation": id}
     assert send(app, "/v1/responses", request, **other).status == 404
-    assert see(app, HttpRequest(method="DELETE", path=path, headers=other)).status == 404
+    assert send_blocking(app, HttpRequest(method="DELETE", path=path, headers=other)).status == 404
     assert get(app, path, **owner).status == 200
 
 

@@ -16,7 +16,7 @@ from dragoman.gateway.tiers import effective_tier, is_higher, put_conversation_f
 from dragoman.types import Finish, Response, assistant, user
 from dragoman.wires.common.server_endpoints import StoredResponse
 from tests.gateway.conftest import Clock
-from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.dialects import app_of, post, send_request
 from tests.support.gateway.live import PATIENCE
 from tests.support.gateway.redis_server import RedisServer
 from tests.support.plans import target
@@ -266,9 +266,9 @@ def test_without_a_session_the_order_stays() -> None:
 
 
 def test_a_target_of_twice_the_cost_comes_first_half_as_often() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     costs = {"aa/small": 0.2, "bb/big": 0.1}
-    firsts = [weighted_order([SMALL, BIG], costs, [dice.random(), dice.random()])[0] for _ in range(9000)]
+    firsts = [weighted_order([SMALL, BIG], costs, [rng.random(), rng.random()])[0] for _ in range(9000)]
     assert 2850 < firsts.count(SMALL) < 3150
 
 
@@ -283,7 +283,7 @@ def test_requests_with_and_without_a_conversation_are_split_by_the_same_weights(
             body: dict[str, Any] = {"tier": "simple", "messages": [{"role": "user", "content": "hi"}]}
             if in_conversations:
                 body["conversation_id"] = f"c{number}"
-            before = await look(app, post("/native/v1/chat/completions", json.dumps(body).encode()))
+            before = await send_request(app, post("/native/v1/chat/completions", json.dumps(body).encode()))
             count += before.headers["x-dragoman-target"] == "demo/any"
         return count / number_of_requests
 

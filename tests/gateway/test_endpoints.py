@@ -12,7 +12,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
 from dragoman.testing import FaultyServer
 from dragoman.types import ToolCall
-from tests.support.gateway.dialects import Seen, app_of, look, post
+from tests.support.gateway.dialects import ClientResponse, app_of, post, send_request
 from tests.support.gateway.live import chat, record
 
 CONFIG = '[tiers.simple]\nmodels = ["demo/any"]\n[aliases]\nfast = "demo/any"\n'
@@ -20,9 +20,9 @@ CONFIG = '[tiers.simple]\nmodels = ["demo/any"]\n[aliases]\nfast = "demo/any"\n'
 KEYS = f'[keys.alice]\nhash = "{ALICE_HASH}"\nmodels = ["demo/*"]\n[keys.bob]\nhash = "{BOB_HASH}"\n'
 
 
-def talk(app: App, *requests: HttpRequest) -> list[Seen]:
-    async def all_of_it() -> list[Seen]:
-        return [await look(app, http) for http in requests]
+def talk(app: App, *requests: HttpRequest) -> list[ClientResponse]:
+    async def all_of_it() -> list[ClientResponse]:
+        return [await send_request(app, http) for http in requests]
 
     return asyncio.run(all_of_it())
 
@@ -119,11 +119,11 @@ def test_a_response_goes_on_from_an_earlier_one(stream: bool) -> None:  # noqa: 
         with FaultyServer("Noted: blue.", "It was blue.") as upstream:
             app = app_of(record("up", upstream.base_url()))
             body = {"model": "up/m", "input": "Remember blue.", "stream": stream}
-            first = await look(app, post_json("/v1/responses", body))
+            first = await send_request(app, post_json("/v1/responses", body))
             last = first.body.decode().rpartition("data: ")[2] if stream else first.body
             data: Any = json.loads(last)
             id = (data["response"] if stream else data)["id"]
-            await look(
+            await send_request(
                 app, post_json("/v1/responses", {"model": "up/m", "input": "Which?", "previous_response_id": id})
             )
             return [message.text for message in upstream.requests[-1].messages]
@@ -136,11 +136,11 @@ def test_a_kept_response_is_fetched_and_dropped_by_its_own_key_only() -> None:
     alice, bob = {"authorization": f"Bearer {ALICE}"}, {"authorization": f"Bearer {BOB}"}
 
     async def walk() -> list[int]:
-        first = await look(app, post_json("/v1/responses", {"model": "demo/any", "input": "hi"}, **alice))
+        first = await send_request(app, post_json("/v1/responses", {"model": "demo/any", "input": "hi"}, **alice))
         path = f"/v1/responses/{json.loads(first.body)['id']}"
         drop = HttpRequest(method="DELETE", path=path, headers=alice)
         requests = (get(path, **alice), get(path, **bob), drop, get(path, **alice), drop)
-        return [(await look(app, http)).status for http in requests]
+        return [(await send_request(app, http)).status for http in requests]
 
     assert asyncio.run(walk()) == [200, 404, 200, 404, 404]
 
@@ -221,12 +221,12 @@ def test_a_conversation_follows_the_target_that_answered() -> None:
         with FaultyServer("a", "b") as upstream:
             text = record("up", upstream.base_url()) + '[tiers.simple]\nmodels = ["up/m", "demo/any"]\n'
             app = app_of(text + "[chain]\nretries = 0\n")
-            first = await look(app, converse("simple"))
+            first = await send_request(app, converse("simple"))
             app.runtime.registry.health.disable("up/m", 60.0)
-            moved = await look(app, converse("simple"))
+            moved = await send_request(app, converse("simple"))
             app.runtime.registry.health.enable("up/m")
-            stays = await look(app, converse("simple"))
-            fresh = await look(app, converse("simple", "c2"))
+            stays = await send_request(app, converse("simple"))
+            fresh = await send_request(app, converse("simple", "c2"))
             return [each.headers["x-dragoman-target"] for each in (first, moved, stays, fresh)]
 
     assert asyncio.run(walk()) == ["up/m", "demo/any", "demo/any", "up/m"]
@@ -248,12 +248,12 @@ def test_calls_have_ids_of_ours_and_go_back_under_the_providers(remembered: bool
             }
             if remembered:
                 body["conversation_id"] = "c1"
-            first = await look(app, post_json(NATIVE, body))
+            first = await send_request(app, post_json(NATIVE, body))
             message = json.loads(first.body)["choices"][0]["message"]
             id = message["tool_calls"][0]["id"]
             body["messages"] += [message, {"role": "tool", "tool_call_id": id, "content": {"at": 6}}]
             headers = {} if remembered else {"x-dragoman-tool-ids": first.headers["x-dragoman-tool-ids"]}
-            assert (await look(app, post_json(NATIVE, body, **headers))).status == 200
+            assert (await send_request(app, post_json(NATIVE, body, **headers))).status == 200
             return id, upstream.requests[-1].messages[-1].tool_results[0].id
 
     ours, theirs = asyncio.run(walk())

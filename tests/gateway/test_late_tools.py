@@ -12,7 +12,7 @@ from tests.gateway.reasoning.test_lost_steps import gateway, reply
 from tests.gateway.test_codex import app_before
 from tests.gateway.test_long_conversations import MODELS, SIMULATORS
 from tests.support.gateway.agent_clients import CLIENTS, SCHEMA, AgentClient
-from tests.support.gateway.dialects import look
+from tests.support.gateway.dialects import send_request
 
 TURNS = 6
 LATE_TURNS = (2, 4)
@@ -28,7 +28,7 @@ async def converse(simulator: Simulator, agent: AgentClient, add_tools: Any) -> 
     app = gateway(simulator) if isinstance(simulator, ClaudeSimulator) else app_before(simulator)
     agent.say("How high is the tide?")
     for turn in range(TURNS):
-        seen = await look(app, add_tools(turn, agent))
+        seen = await send_request(app, add_tools(turn, agent))
         assert seen.status == 200, seen.body
         calls = agent.read(seen.body)
         if calls:

@@ -30,7 +30,7 @@ from dragoman.testing import (
 )
 from dragoman.types import Image, Message, Request, Text, Thinking, ToolCall, assistant
 from tests.support.gateway.agent_clients import CLIENTS, FORGETFUL_CLIENTS, AgentClient, Call
-from tests.support.gateway.dialects import BASES, look
+from tests.support.gateway.dialects import BASES, send_request
 
 
 class Plan(NamedTuple):
@@ -132,7 +132,7 @@ class Conversation:
             if turn == self.plan.compaction:
                 await self._compact(app)
             self._speak(turn, calls)
-            seen = await look(app, self.client.request())
+            seen = await send_request(app, self.client.request())
             self.statuses.append((seen.status, seen.body if seen.status != 200 else b""))
             self.lost += [notice for notice in seen.notices if WHAT in notice]
             if seen.status != 200:
@@ -145,7 +145,7 @@ class Conversation:
         if request is not None:
             self.segments.append(len(self.simulator.bodies))
             self._is_compacting = True
-            body = (await look(app, request)).body
+            body = (await send_request(app, request)).body
             self._is_compacting = False
         self.client.compact(body)
         self.segments.append(len(self.simulator.bodies))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dragoman.gateway.app import App
-from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.dialects import app_of, post, send_request
 
 SIZE = 500_000
 REQUESTS = 12
@@ -54,7 +54,7 @@ def test_a_request_that_is_over_holds_no_memory(name: str) -> None:
 
     async def send(app: App, number: int) -> None:
         text = f"{number:04}" + "x" * SIZE
-        seen = await look(app, post("/v1/chat/completions", json.dumps(make(text)).encode()))
+        seen = await send_request(app, post("/v1/chat/completions", json.dumps(make(text)).encode()))
         assert seen.status == status
         assert len(seen.body) < 50_000
 

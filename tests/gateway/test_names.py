@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.errors import SetupError
 from dragoman.gateway.config import decode_config
-from tests.support.gateway.dialects import app_of, post, see
+from tests.support.gateway.dialects import app_of, post, send_blocking
 from tests.support.gateway.live import chat
 
 
@@ -14,7 +14,7 @@ from tests.support.gateway.live import chat
 def test_a_tool_of_the_native_dialect(name: str) -> None:
     tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
     body = json.dumps({**chat("demo/any"), "tools": [tool]}).encode()
-    assert see(app_of(), post("/native/v1/chat/completions", body)).status in (400, 422)
+    assert send_blocking(app_of(), post("/native/v1/chat/completions", body)).status in (400, 422)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from dragoman.http import HttpRequest
 from dragoman.testing import ClaudeSimulator, DeepSeekSimulator, GeminiSimulator, GptSimulator, Simulator
 from dragoman.types import ToolCall
 from tests.gateway.test_codex import app_before
-from tests.support.gateway.dialects import app_of, post, see
+from tests.support.gateway.dialects import app_of, post, send_blocking
 
 REQUIRED = (
     "id object created_at completed_at status incomplete_details model previous_response_id instructions output error "
@@ -55,7 +55,7 @@ _EVENT = TypeAdapter[Any](ResponseStreamEvent)
 
 def ask(body: dict[str, Any], *, stream: bool) -> bytes:
     data = json.dumps({"model": "demo/any", "input": "hello", "stream": stream, **body}).encode()
-    seen = see(app_of("[gateway]\nlog = false"), post("/v1/responses", data))
+    seen = send_blocking(app_of("[gateway]\nlog = false"), post("/v1/responses", data))
     assert seen.status == 200, seen.body
     return seen.body
 
@@ -95,12 +95,12 @@ def test_a_prompt_is_repeated_where_it_is_honoured() -> None:
     prompt = {"id": "pmpt_1", "version": "2", "variables": {"port": "Brest"}}
     gpt = GptSimulator("4.2 m")
     body = {"model": gpt.spec, "prompt": prompt, "input": "hi"}
-    response = json.loads(see(app_before(gpt), post("/v1/responses", json.dumps(body).encode())).body)
+    response = json.loads(send_blocking(app_before(gpt), post("/v1/responses", json.dumps(body).encode())).body)
     assert response["prompt"] == prompt
     assert json.loads(gpt.bodies[0])["prompt"] == prompt
     check(response)
     claude = ClaudeSimulator()
-    seen = see(app_before(claude), post("/v1/responses", json.dumps({**body, "model": claude.spec}).encode()))
+    seen = send_blocking(app_before(claude), post("/v1/responses", json.dumps({**body, "model": claude.spec}).encode()))
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, "prompt")
 
 
@@ -125,7 +125,7 @@ ITEMS: list[dict[str, Any]] = [
 
 def call(app: App, method: str, path: str, body: Any = None) -> Any:
     data = b"" if body is None else json.dumps(body).encode()
-    seen = see(app, HttpRequest(method=method, path=path, body=data))
+    seen = send_blocking(app, HttpRequest(method=method, path=path, body=data))
     assert seen.status == 200, seen.body
     assert seen.notices == ()
     return json.loads(seen.body)
@@ -158,7 +158,7 @@ def test_a_conversation_that_goes_on_has_no_notice(*, stream: bool) -> None:
     id = call(app, "POST", "/v1/conversations")["id"]
     for _ in range(3):
         body = {"model": "demo/any", "input": "hello", "conversation": id, "stream": stream}
-        seen = see(app, post("/v1/responses", json.dumps(body).encode()))
+        seen = send_blocking(app, post("/v1/responses", json.dumps(body).encode()))
         assert (seen.status, seen.notices) == (200, ())
     listed = call(app, "GET", f"/v1/conversations/{id}/items?order=asc")
     assert is_strictly(ConversationItemList, listed)
@@ -169,7 +169,7 @@ def test_the_input_of_a_response_is_of_the_sdks_types() -> None:
     app = app_of("[gateway]\nlog = false")
     tools = [TOOL, {"type": "custom", "name": "run"}]
     body = {"model": "demo/any", "input": ITEMS, "tools": tools}
-    response = json.loads(see(app, post("/v1/responses", json.dumps(body).encode())).body)
+    response = json.loads(send_blocking(app, post("/v1/responses", json.dumps(body).encode())).body)
     page = call(app, "GET", f"/v1/responses/{response['id']}/input_items?limit=100")
     assert is_strictly(ResponseItemList, page)
     assert len(page["data"]) >= len(ITEMS)
@@ -199,7 +199,7 @@ def test_an_item_of_any_form_is_listed_or_refused() -> None:
         {"type": "function_call_output", "output": 7},
     ]
     for item in odd:
-        seen = see(app, post("/v1/conversations", json.dumps({"items": [item]}).encode()))
+        seen = send_blocking(app, post("/v1/conversations", json.dumps({"items": [item]}).encode()))
         assert seen.status in (200, 400), seen.body
         if seen.status == 200:
             call(app, "GET", f"/v1/conversations/{json.loads(seen.body)['id']}/items")
@@ -233,7 +233,7 @@ def test_answers_of_other_wires_are_of_the_sdks_types(kind: type[Simulator], nam
     answer, more = ANSWERS[name]
     app = app_before(kind(answer))
     body = {"model": f"{kind.PROVIDER}/{kind.MODEL}", "input": "Go.", "stream": stream, **more}
-    seen = see(app, post("/v1/responses", json.dumps(body).encode()))
+    seen = send_blocking(app, post("/v1/responses", json.dumps(body).encode()))
     assert seen.status == 200, seen.body
     if not stream:
         check(json.loads(seen.body))

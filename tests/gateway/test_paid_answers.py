@@ -10,18 +10,18 @@ from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.item_lists import ItemListStore
 from dragoman.gateway.store.base import UsageRow
 from tests.gateway.store.test_private import FullStore
-from tests.support.gateway.dialects import Seen, app_of, look, post
+from tests.support.gateway.dialects import ClientResponse, app_of, post, send_request
 from tests.support.gateway.live import chat
 from tests.support.gateway.usage import usage_rows
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_is_given_if_its_conversation_cannot_be_stored(stream: bool) -> None:  # noqa: FBT001
-    async def ask() -> tuple[Seen, tuple[UsageRow, ...], str]:
+    async def ask() -> tuple[ClientResponse, tuple[UsageRow, ...], str]:
         app = app_of()
         app.runtime.conversations = ConversationStore(FullStore())
         body = json.dumps({**chat("demo/any", stream=stream), "conversation_id": "c1"}).encode()
-        seen = await look(app, post("/native/v1/chat/completions", body))
+        seen = await send_request(app, post("/native/v1/chat/completions", body))
         metrics = (await app.runtime.accounting.scrape()).decode()
         return seen, await usage_rows(app.runtime.accounting), metrics
 
@@ -37,17 +37,17 @@ def test_an_answer_is_given_if_its_conversation_cannot_be_stored(stream: bool) -
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "background": True}])
 @pytest.mark.parametrize("in_conversation", [False, True])
 def test_a_response_that_is_not_stored_says_so(more: dict[str, bool], in_conversation: bool) -> None:  # noqa: FBT001
-    async def ask() -> Seen:
+    async def ask() -> ClientResponse:
         app = app_of()
         body: dict[str, Any] = {"model": "demo/any", "input": "hello", **more}
         store = FullStore()
         store.is_full = False
         app.runtime.responses, app.runtime.item_lists = ResponseStore(store), ItemListStore(store)
         if in_conversation:
-            created = await look(app, post("/v1/conversations", b"{}"))
+            created = await send_request(app, post("/v1/conversations", b"{}"))
             body["conversation"] = json.loads(created.body)["id"]
         store.is_full = True
-        return await look(app, post("/v1/responses", json.dumps(body).encode()))
+        return await send_request(app, post("/v1/responses", json.dumps(body).encode()))
 
     seen = asyncio.run(ask())
     assert seen.status == 200
@@ -62,10 +62,10 @@ def test_a_response_that_is_not_stored_says_so(more: dict[str, bool], in_convers
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_interaction_that_is_not_stored_says_so(stream: bool) -> None:  # noqa: FBT001
-    async def ask() -> Seen:
+    async def ask() -> ClientResponse:
         app, body = app_of(), {"model": "demo/any", "input": "hello", "stream": stream}
         app.runtime.responses = ResponseStore(FullStore())
-        return await look(app, post("/v1beta/interactions", json.dumps(body).encode()))
+        return await send_request(app, post("/v1beta/interactions", json.dumps(body).encode()))
 
     seen = asyncio.run(ask())
     assert seen.status == 200
@@ -73,8 +73,10 @@ def test_an_interaction_that_is_not_stored_says_so(stream: bool) -> None:  # noq
 
 
 def test_a_response_that_is_stored_has_no_notices() -> None:
-    async def ask() -> Seen:
-        return await look(app_of(), post("/v1/responses", b'{"model": "demo/any", "input": "x", "stream": true}'))
+    async def ask() -> ClientResponse:
+        return await send_request(
+            app_of(), post("/v1/responses", b'{"model": "demo/any", "input": "x", "stream": true}')
+        )
 
     seen = asyncio.run(ask())
     assert b'"store":true' in seen.body

@@ -11,7 +11,15 @@ import pytest
 from dragoman.errors import AuthFailed, RequestTooLarge
 from dragoman.gateway.app import App
 from dragoman.testing import FaultyServer, RawResponse, ScriptLine
-from tests.support.gateway.dialects import Seen, app_of, error_of, hello, look, request_of, see
+from tests.support.gateway.dialects import (
+    ClientResponse,
+    app_of,
+    error_of,
+    hello,
+    request_of,
+    send_blocking,
+    send_request,
+)
 from tests.support.gateway.live import record
 from tests.support.gateway.usage import usage_rows
 
@@ -26,9 +34,9 @@ REFUSALS: list[Any] = [
 ]
 
 
-def ask(lines: Sequence[ScriptLine], model: str = "up/m", dialect: str = "openai_chat") -> Seen:
+def ask(lines: Sequence[ScriptLine], model: str = "up/m", dialect: str = "openai_chat") -> ClientResponse:
     with FaultyServer(*lines) as upstream:
-        return see(app_of(record("up", upstream.base_url()) + ONCE), request_of(dialect, model, hello()))
+        return send_blocking(app_of(record("up", upstream.base_url()) + ONCE), request_of(dialect, model, hello()))
 
 
 @pytest.mark.parametrize("line", REFUSALS)
@@ -59,14 +67,14 @@ def test_a_chain_that_refuses_the_gateways_keys_is_a_502() -> None:
 
 def test_a_missing_key_of_the_gateway_is_a_502() -> None:
     config = '[gateway]\nproviders = ["groq"]\n'
-    seen = see(app_of(config), request_of("openai_chat", "groq/llama", hello()))
+    seen = send_blocking(app_of(config), request_of("openai_chat", "groq/llama", hello()))
     assert (seen.status, json.loads(seen.body)["error"]["code"]) == (502, None)
     assert b"groq/llama" in seen.body
 
 
 def test_the_usage_log_has_the_status_that_the_client_got() -> None:
     async def work(app: App) -> tuple[str, int | None]:
-        await look(app, request_of("openai_chat", "up/m", hello()))
+        await send_request(app, request_of("openai_chat", "up/m", hello()))
         (row,) = await usage_rows(app.runtime.accounting, 10)
         return row.outcome, row.status
 
@@ -84,7 +92,7 @@ def test_a_413_of_a_provider_stays_a_413(dialect: str) -> None:
 def test_a_sole_target_that_a_429_limited_answers_429() -> None:
     with FaultyServer(LIMITED, LIMITED) as upstream:
         app = app_of(record("up", upstream.base_url()) + ONCE)
-        answers = [see(app, request_of("openai_chat", "up/m", hello())) for _ in range(2)]
+        answers = [send_blocking(app, request_of("openai_chat", "up/m", hello())) for _ in range(2)]
     assert [(answer.status, answer.headers["retry-after"]) for answer in answers] == [(429, "40"), (429, "40")]
 
 
@@ -98,9 +106,9 @@ def down(app: App, reason: str) -> None:
 
 @pytest.mark.parametrize(("reason", "status"), [("Overloaded: busy", 503), ("RateLimited: slow down", 429)])
 def test_a_gateway_sends_one_request_at_a_time_to_a_target_that_is_down(reason: str, status: int) -> None:
-    async def work(app: App) -> list[Seen]:
+    async def work(app: App) -> list[ClientResponse]:
         http = request_of("openai_chat", "up/m", hello())
-        return [await seen for seen in asyncio.as_completed([look(app, http) for _ in range(10)])]
+        return [await seen for seen in asyncio.as_completed([send_request(app, http) for _ in range(10)])]
 
     line = BUSY if status == 503 else RawResponse(status=429, body=b'{"error":{"message":"slow down"}}')
     with FaultyServer(line, repeat=True) as upstream:
@@ -116,7 +124,7 @@ def test_a_gateway_sends_one_request_at_a_time_to_a_target_that_is_down(reason: 
 def test_requests_that_wait_for_a_trial_are_answered_if_it_succeeds() -> None:
     async def work(app: App) -> list[int]:
         http = request_of("openai_chat", "up/m", hello())
-        return [seen.status for seen in await asyncio.gather(*(look(app, http) for _ in range(10)))]
+        return [seen.status for seen in await asyncio.gather(*(send_request(app, http) for _ in range(10)))]
 
     with FaultyServer("Hello.", repeat=True) as upstream:
         app = app_of(record("up", upstream.base_url()) + ONCE)
@@ -128,5 +136,5 @@ def test_a_gateway_that_is_told_to_tries_a_target_that_is_down() -> None:
     with FaultyServer(BUSY, BUSY, "Hello.") as upstream:
         app = app_of(record("up", upstream.base_url()) + ONCE + 'when_all_cooling_down = "try"\n')
         down(app, "Overloaded: busy")
-        answers = [see(app, request_of("openai_chat", "up/m", hello())).status for _ in range(3)]
+        answers = [send_blocking(app, request_of("openai_chat", "up/m", hello())).status for _ in range(3)]
     assert answers == [503, 503, 200]

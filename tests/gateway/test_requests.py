@@ -12,7 +12,7 @@ from dragoman.targets.target import Target
 from dragoman.testing import FaultyServer, RawResponse
 from dragoman.types import Request, user
 from dragoman.wires.openai_responses.request_echo import read_echo
-from tests.support.gateway.dialects import Seen, app_of, post, see
+from tests.support.gateway.dialects import ClientResponse, app_of, post, send_blocking
 from tests.support.gateway.live import record
 
 ECHOED: dict[str, Any] = {
@@ -36,7 +36,7 @@ ECHOED: dict[str, Any] = {
 def responses(**body: Any) -> list[dict[str, Any]]:
     """The response objects that a client of the Responses API sees."""
     data = json.dumps({"model": "demo/any", "input": "hello", **body}).encode()
-    seen = see(app_of(), post("/v1/responses", data))
+    seen = send_blocking(app_of(), post("/v1/responses", data))
     if not body.get("stream"):
         return [json.loads(seen.body)]
     events = [json.loads(line.removeprefix("data: ")) for line in seen.body.decode().splitlines() if "data: " in line]
@@ -67,7 +67,7 @@ def test_a_response_says_which_one_it_goes_on_from() -> None:
 
     def ask(**body: Any) -> dict[str, Any]:
         data = json.dumps({"model": "demo/any", "input": "hello", **body}).encode()
-        response: dict[str, Any] = json.loads(see(app, post("/v1/responses", data)).body)
+        response: dict[str, Any] = json.loads(send_blocking(app, post("/v1/responses", data)).body)
         return response
 
     first = ask()
@@ -92,10 +92,10 @@ QUESTION: dict[str, dict[str, Any]] = {
 """A sound request of each dialect."""
 
 
-def ask(path: str, **fields: Any) -> Seen:
+def ask(path: str, **fields: Any) -> ClientResponse:
     """A sound request but for some fields; None leaves one out."""
     body = {name: value for name, value in {**QUESTION[path], **fields}.items() if value is not None}
-    return see(app_of('[tiers.simple]\nmodels = ["demo/any"]\n'), post(path, json.dumps(body).encode()))
+    return send_blocking(app_of('[tiers.simple]\nmodels = ["demo/any"]\n'), post(path, json.dumps(body).encode()))
 
 
 @pytest.mark.parametrize("path", QUESTION)
@@ -176,13 +176,13 @@ def test_clients_of_google_are_told_which_field_is_wrong(fields: dict[str, Any],
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/show", "/api/embed"])
 def test_clients_of_ollama_must_name_a_model(path: str) -> None:
-    seen = see(app_of(), post(path, b'{"input": "hello"}'))
+    seen = send_blocking(app_of(), post(path, b'{"input": "hello"}'))
     assert (seen.status, json.loads(seen.body)) == (400, {"error": "model is required"})
 
 
 @pytest.mark.parametrize("body", [b'{"model": "demo/any", "input": [{"role": "system", "content": "Hi"}]}'])
 def test_a_system_prompt_alone_is_a_request(body: bytes) -> None:
-    assert see(app_of(), post(RESPONSES, body)).status == 200
+    assert send_blocking(app_of(), post(RESPONSES, body)).status == 200
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -193,7 +193,7 @@ def test_a_model_of_ollama_that_is_told_nothing_is_loaded(
     stream: bool,  # noqa: FBT001
 ) -> None:
     body = json.dumps({"model": "demo/overloaded", **nothing, "stream": stream}).encode()
-    response = json.loads(see(app_of(), post(path, body)).body)
+    response = json.loads(send_blocking(app_of(), post(path, body)).body)
     assert (response["done"], response["done_reason"]) == (True, "load")
 
 
@@ -339,21 +339,21 @@ COUNTS = {
 @pytest.mark.parametrize("path", COUNTS)
 def test_tokens_are_estimated_where_a_provider_counts_none(path: str) -> None:
     field, body = COUNTS[path]
-    seen = see(app_of(), post(path, json.dumps({**body, "model": "demo/any"}).encode()))
+    seen = send_blocking(app_of(), post(path, json.dumps({**body, "model": "demo/any"}).encode()))
     assert (seen.status, json.loads(seen.body)[field]) == (200, 9)
     assert seen.notices == ("info token count: demo does not count tokens, so this is an estimate",)
 
 
-def count_before(line: RawResponse, **fields: Any) -> Seen:
+def count_before(line: RawResponse, **fields: Any) -> ClientResponse:
     """A question for tokens whose provider answers with that."""
     body = {**QUESTION[MESSAGES], "model": "up/m", **fields}
     return ask_upstream("anthropic", line, post("/v1/messages/count_tokens", json.dumps(body).encode()))
 
 
-def ask_upstream(wire: str, line: RawResponse, http: HttpRequest) -> Seen:
+def ask_upstream(wire: str, line: RawResponse, http: HttpRequest) -> ClientResponse:
     """A question to a gateway whose provider answers with that."""
     with FaultyServer(line) as upstream:
-        return see(app_of(record("up", upstream.base_url(wire), wire) + "[chain]\nretries = 0\n"), http)
+        return send_blocking(app_of(record("up", upstream.base_url(wire), wire) + "[chain]\nretries = 0\n"), http)
 
 
 def test_tokens_are_those_that_the_provider_counts() -> None:
@@ -411,16 +411,18 @@ def _embedding(input: object, **fields: Any) -> HttpRequest:
 )
 def test_clients_of_vectors_are_told_which_field_is_wrong(fields: dict[str, Any], param: str) -> None:
     body = {"model": "demo/any", "input": "hello", **fields}
-    seen = see(app_of(), post("/v1/embeddings", json.dumps({k: v for k, v in body.items() if v is not None}).encode()))
+    seen = send_blocking(
+        app_of(), post("/v1/embeddings", json.dumps({k: v for k, v in body.items() if v is not None}).encode())
+    )
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
 
 
 def test_a_field_beside_the_texts_is_told_of() -> None:
     http = post("/v1/embeddings", b'{"model": "demo/any", "input": "hello", "flavour": "u"}')
-    assert [notice.partition(":")[0] for notice in see(app_of(), http).notices] == ["dropped flavour"]
+    assert [notice.partition(":")[0] for notice in send_blocking(app_of(), http).notices] == ["dropped flavour"]
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/messages/count_tokens", "/api/show", "/api/embed"])
 def test_the_key_is_looked_at_before_the_body(path: str) -> None:
     app = app_of(f'[keys.alice]\nhash = "{new_key()[1]}"\n')
-    assert see(app, post(path, b"{")).status == 401
+    assert send_blocking(app, post(path, b"{")).status == 401

@@ -20,7 +20,7 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import open_store
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Request, Tool, user
-from tests.support.gateway.dialects import Seen, hello, look, request_of, response_of, see
+from tests.support.gateway.dialects import ClientResponse, hello, request_of, response_of, send_blocking, send_request
 from tests.support.gateway.redis_server import RedisServer
 from tests.support.gateway.usage import stored_rows
 
@@ -32,12 +32,14 @@ def app_of(config: str = CONFIG) -> App:
     return App(Runtime(decode_config(config), {}))
 
 
-def ask(app: App, dialect: str = "openai_chat", request: Request | None = None, **headers: str) -> Seen:
+def ask(app: App, dialect: str = "openai_chat", request: Request | None = None, **headers: str) -> ClientResponse:
     http = request_of(dialect, "demo/any", request or hello())
-    return see(app, replace(http, headers={**http.headers, **{n.replace("_", "-"): v for n, v in headers.items()}}))
+    return send_blocking(
+        app, replace(http, headers={**http.headers, **{n.replace("_", "-"): v for n, v in headers.items()}})
+    )
 
 
-def cache_of(seen: Seen) -> str | None:
+def cache_of(seen: ClientResponse) -> str | None:
     return seen.headers.get("x-dragoman-cache")
 
 
@@ -166,7 +168,7 @@ def test_large_requests_and_answers_are_not_stored() -> None:
 def test_errors_are_not_stored() -> None:
     app = app_of(CONFIG + "[chain]\nretries = 0\n")
     http = request_of("openai_chat", "demo/overloaded", hello())
-    assert [see(app, http).status for _ in range(2)] == [503, 503]
+    assert [send_blocking(app, http).status for _ in range(2)] == [503, 503]
 
 
 # One call for equal requests ------------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ def test_equal_requests_at_the_same_time_make_one_call() -> None:
     async def run() -> tuple[int, list[str]]:
         slow = Slow()
         app, http = slow_app(slow)
-        requests = [asyncio.create_task(look(app, http)) for _ in range(10)]
+        requests = [asyncio.create_task(send_request(app, http)) for _ in range(10)]
         await settled()
         slow.may_answer.set()
         statuses = sorted(str(cache_of(seen)) for seen in await asyncio.gather(*requests))
@@ -225,9 +227,9 @@ def test_if_the_first_client_leaves_another_request_calls() -> None:
     async def run() -> tuple[int, list[str]]:
         slow = Slow()
         app, http = slow_app(slow)
-        first = asyncio.create_task(look(app, http))
+        first = asyncio.create_task(send_request(app, http))
         await slow.has_call.wait()
-        others = [asyncio.create_task(look(app, http)) for _ in range(3)]
+        others = [asyncio.create_task(send_request(app, http)) for _ in range(3)]
         await settled()
         slow.has_call.clear()
         first.cancel()
@@ -243,7 +245,7 @@ def test_if_the_first_request_fails_another_one_calls() -> None:
     async def run() -> tuple[int, list[int]]:
         slow = Slow([400])
         app, http = slow_app(slow)
-        requests = [asyncio.create_task(look(app, http)) for _ in range(3)]
+        requests = [asyncio.create_task(send_request(app, http)) for _ in range(3)]
         await settled()
         slow.may_answer.set()
         statuses = sorted(seen.status for seen in await asyncio.gather(*requests))
@@ -269,7 +271,7 @@ def look_in_two_gateways(store: str) -> list[str | None]:
     async def run() -> list[str | None]:
         apps = [app_of(config) for _ in range(2)]
         http = request_of("openai_chat", "demo/any", Request(messages=(user(token_hex(8)),)))
-        statuses = [cache_of(await look(app, http)) for app in apps]
+        statuses = [cache_of(await send_request(app, http)) for app in apps]
         for app in apps:
             await app.close()
         return statuses

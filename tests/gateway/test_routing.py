@@ -10,7 +10,7 @@ from dragoman.gateway.config import decode_config
 from dragoman.gateway.runtime import Runtime
 from dragoman.registry import Registry
 from dragoman.types import Usage
-from tests.support.gateway.dialects import app_of, hello, post, request_of, see
+from tests.support.gateway.dialects import app_of, hello, post, request_of, send_blocking
 
 POOL = """
 [providers.east]
@@ -28,7 +28,7 @@ order = "in_order"
 
 def ask(config: str, model: str, times: int = 1) -> list[tuple[int, str | None]]:
     app = app_of(config)
-    seen = [see(app, request_of("openai_chat", model, hello())) for _ in range(times)]
+    seen = [send_blocking(app, request_of("openai_chat", model, hello())) for _ in range(times)]
     return [(each.status, each.headers.get("x-dragoman-target")) for each in seen]
 
 
@@ -52,7 +52,7 @@ def test_a_limit_of_a_deployment_moves_requests_to_the_next() -> None:
 def test_if_all_deployments_are_at_their_limit_the_client_gets_429_and_the_wait() -> None:
     limited = POOL.replace('like = "demo"', 'like = "demo"\ndeployment_limits = { requests_per_minute = 1 }')
     app = app_of(limited)
-    seen = [see(app, request_of("openai_chat", "acme/any", hello())) for _ in range(3)]
+    seen = [send_blocking(app, request_of("openai_chat", "acme/any", hello())) for _ in range(3)]
     assert [each.status for each in seen] == [200, 200, 429]
     assert 50 < float(seen[-1].headers["retry-after"]) <= 61
 
@@ -98,7 +98,7 @@ def test_a_conversation_keeps_its_deployment(order: str) -> None:
     app = app_of(POOL.replace('order = "in_order"', f'order = "{order}"'))
     body = {"model": "acme/any", "messages": [{"role": "user", "content": "hello"}], "conversation_id": "c1"}
     http = post("/native/v1/chat/completions", json.dumps(body).encode())
-    targets = {see(app, http).headers["x-dragoman-target"] for _ in range(8)}
+    targets = {send_blocking(app, http).headers["x-dragoman-target"] for _ in range(8)}
     assert len(targets) == 1
 
 

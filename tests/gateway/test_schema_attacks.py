@@ -11,7 +11,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.schema.validate import validate
 from dragoman.types import Request, Tool, user
 from tests.support.clock import slowness
-from tests.support.gateway.dialects import app_of, request_of, see
+from tests.support.gateway.dialects import app_of, request_of, send_blocking
 from tests.support.gateway.live import record
 
 DOUBLED = {f"d{n}": {"allOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}
@@ -77,7 +77,7 @@ def test_no_schema_costs_much_time(name: str, model: str, place: str) -> None:
     body = json.dumps(json.loads(http.body)).encode()
     app = app_of(CONFIG)
     start = time.process_time()
-    seen = see(app, type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
+    seen = send_blocking(app, type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
     assert time.process_time() - start < BOUND * slowness()
     assert seen.status in (200, 400, 502, 503)
 
@@ -89,7 +89,7 @@ def test_a_schema_beyond_the_bounds_is_a_400(name: str) -> None:
     body = json.dumps({"model": "demo/any", "messages": messages, "response_format": format}).encode()
     start = time.process_time()
     http = request_of("openai_chat", "demo/any", Request(messages=(user("hello"),)))
-    seen = see(app_of(), type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
+    seen = send_blocking(app_of(), type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
     assert seen.status == 400
     assert time.process_time() - start < BOUND * slowness()
 

@@ -20,7 +20,7 @@ from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reload import Reloader
 from dragoman.http import HttpRequest
 from dragoman.testing import FaultyServer, RawResponse, refused_url
-from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.dialects import app_of, post, send_request
 from tests.support.gateway.live import Gateway, chat, record
 from tests.support.gateway.usage import usage_rows
 
@@ -152,7 +152,7 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> 
 
     async def walk(app: App) -> str:
         for http in requests():
-            await look(app, http)
+            await send_request(app, http)
         accounting = app.runtime.accounting
         rows = await usage_rows(accounting, 1000)
         conditions = [repr(condition) for condition in app.runtime.shared_health.all().values()]

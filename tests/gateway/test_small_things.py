@@ -10,7 +10,7 @@ from dragoman.gateway.config import decode_config
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.testing import Scripted
 from dragoman.types import Request, Tool, ToolResult, tool_results, user
-from tests.support.gateway.dialects import Seen, app_of, post, request_of, response_of, see
+from tests.support.gateway.dialects import ClientResponse, app_of, post, request_of, response_of, send_blocking
 from tests.support.gateway.live import record
 from tests.support.gateway.loops import answer, gateway
 from tests.support.gateway.scenes import DEPTH, TIDE, call
@@ -18,8 +18,8 @@ from tests.support.gateway.scenes import DEPTH, TIDE, call
 ALIASES = '[aliases]\nfast = "up/small"\n"claude-haiku-*" = "fast"\n"claude-*" = "up/big"\n'
 
 
-def ask(app: Any, path: str, body: dict[str, Any]) -> Seen:
-    return see(app, post(path, json.dumps(body).encode()))
+def ask(app: Any, path: str, body: dict[str, Any]) -> ClientResponse:
+    return send_blocking(app, post(path, json.dumps(body).encode()))
 
 
 def messages(model: str, **more: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def test_models_have_digests_of_their_own() -> None:
     app = app_of(record("up", "http://up.invalid/v1") + ALIASES)
     from dragoman.http import HttpRequest
 
-    models = json.loads(see(app, HttpRequest(method="GET", path="/api/tags")).body)["models"]
+    models = json.loads(send_blocking(app, HttpRequest(method="GET", path="/api/tags")).body)["models"]
     digests = {model["digest"] for model in models}
     assert len(digests) == len(models) > 1
     assert all(len(digest) == 64 for digest in digests)
@@ -194,7 +194,7 @@ TOOLS = (Tool(name="hello_world", description="Say hello to somebody."), TIDE, D
 
 def demo(request: Request) -> Any:
     app = app_of('[gateway]\nproviders = ["demo"]\n')
-    return response_of("native", request, see(app, request_of("native", "demo/any", request)))
+    return response_of("native", request, send_blocking(app, request_of("native", "demo/any", request)))
 
 
 def test_the_demo_calls_no_tool_on_a_greeting() -> None:

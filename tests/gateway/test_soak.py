@@ -77,7 +77,7 @@ class Crowd:
     def __init__(self, one: Gateway, other: Gateway) -> None:
         self.stories: dict[str, Story] = {}
         self._numbers = count()
-        self._dice = random.Random(7)
+        self._rng = random.Random(7)
         self._one, self._other = one, other
 
     async def run(self) -> None:
@@ -91,8 +91,8 @@ class Crowd:
             if number == STOP:
                 self._other.process.send_signal(signal.SIGTERM)
             gateway = self._one if number % 2 or number > STOP else self._other
-            (fate, stream), who = self._dice.choice(FATES), str(number)
-            body = body_of(fate, who, stream=stream, max_tokens=self._dice.randrange(1, 20))
+            (fate, stream), who = self._rng.choice(FATES), str(number)
+            body = body_of(fate, who, stream=stream, max_tokens=self._rng.randrange(1, 20))
             if fate == "nobody":
                 body["model"] = "nobody"
             seen = await ask(gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)

@@ -179,16 +179,16 @@ def test_effects_are_performed(way: Way) -> None:
 
     def flow() -> Plan[tuple[float, float, int]]:
         before: float = yield Now()
-        dice: float = yield Random()
+        number: float = yield Random()
         yield Sleep(0.01)
         yield Observe("info")
         value: int = yield Compute(lambda _: 42)
         after: float = yield Now()
-        return after - before, dice, value
+        return after - before, number, value
 
-    took, dice, value = way.run(Driver(Scripted(), [seen.append]), flow())
+    took, number, value = way.run(Driver(Scripted(), [seen.append]), flow())
     assert took >= 0.01
-    assert 0 <= dice < 1
+    assert 0 <= number < 1
     assert (value, seen) == (42, ["info"])
 
 
@@ -662,7 +662,7 @@ def sockets() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
 def test_thousands_of_requests_with_random_faults_leak_nothing() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     warm = FaultyServer("Hello.", repeat=True)
     with warm:
         warm.model().generate("hi")
@@ -678,13 +678,13 @@ def test_thousands_of_requests_with_random_faults_leak_nothing() -> None:
                 case 1:
                     async with model.astream("hi") as stream:
                         async for _ in stream:
-                            if dice.random() < 0.2:
+                            if rng.random() < 0.2:
                                 return "left"
                 case 2:
                     async for _ in model.astream("hi"):
                         continue
                 case _:
-                    async with asyncio.timeout(dice.choice([0.001, 1.0])):
+                    async with asyncio.timeout(rng.choice([0.001, 1.0])):
                         await model.agenerate("hi")
         except DragomanError as error:
             return type(error).__name__
@@ -701,7 +701,7 @@ def test_thousands_of_requests_with_random_faults_leak_nothing() -> None:
         for start in range(0, 2000, 50):
             await many(model, range(start, start + 50))
 
-    lines = [dice.choice(FAULTS) for _ in range(997)]
+    lines = [rng.choice(FAULTS) for _ in range(997)]
     with FaultyServer(*lines, repeat=True) as server:
         registry = server.registry()
         registry.health = Health(HealthPolicy(threshold=10**9))

@@ -171,11 +171,11 @@ def test_a_signature_with_noise_behind_it_is_refused(mime: str, bounds: Bounds) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_spoilt_bytes_give_a_picture_or_a_refusal(kind: str) -> None:
-    dice = random.Random(kind)
+    rng = random.Random(kind)
     for _ in range(60):
         data = bytearray(KINDS[kind])
-        for _ in range(dice.randint(1, 8)):
-            data[dice.randrange(len(data))] = dice.randrange(256)
+        for _ in range(rng.randint(1, 8)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
         made = attempt(bytes(data), SMALL)
         assert made is None or max(opened(made.data).size) <= 16
 

@@ -40,7 +40,7 @@ ORDER = tuple(LAYERS)
 TOP = "top"
 """dragoman/__init__.py: it may import everything, and nothing may import it."""
 PURE = frozenset({"vocabulary", "helpers", "wires", "targets", "engine"})
-"""Layers that do no I/O and read no clock, dice or environment."""
+"""Layers that do no I/O and read no clock, random numbers or environment."""
 
 IMPURE = frozenset(
     {"asyncio", "threading", "time", "os", "random", "secrets", "uuid", "socket", "subprocess", "logging"}

@@ -248,53 +248,53 @@ _MARK = "\x00spot\x00"
 _MARKED = json.dumps(_MARK).encode()
 
 
-def mutate(data: bytes, found: Seeds, dice: random.Random) -> bytes:
+def mutate(data: bytes, found: Seeds, rng: random.Random) -> bytes:
     """The data, spoilt once or a few times."""
-    for _ in range(dice.choice((1, 1, 1, 2, 3, 5))):
-        way = dice.choice(_MUTATIONS)
-        data = _mutate_json(data, found.pieces, dice) if dice.random() < 0.65 else way(data, dice)
-    if dice.random() < 0.05:
-        other = dice.choice(dice.choice((found.streams, found.bodies, found.requests)))
-        data = data[: dice.randrange(len(data) + 1)] + other[dice.randrange(len(other)) :]
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
+        way = rng.choice(_MUTATIONS)
+        data = _mutate_json(data, found.pieces, rng) if rng.random() < 0.65 else way(data, rng)
+    if rng.random() < 0.05:
+        other = rng.choice(rng.choice((found.streams, found.bodies, found.requests)))
+        data = data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other)) :]
     return data
 
 
-def _flip(data: bytes, dice: random.Random) -> bytes:
+def _flip(data: bytes, rng: random.Random) -> bytes:
     if not data:
         return data
-    at = dice.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
 
 
 _ODD = (*rb'" \ { } [ ] , : data'.split(), *(b"\n", b"\r", b"\r\n\r\n", b"\n\n", b"\x00", b"\xff", b"\xef\xbb\xbf"))
 _WORDS = (b"data: ", b"event: error\n", b"data: [DONE]\n\n", b"error: x\n", b": ping\n\n", b"retry: 1\n", b"data\n")
 
 
-def _insert(data: bytes, dice: random.Random) -> bytes:
-    at = dice.randrange(len(data) + 1)
-    return data[:at] + dice.choice((*_ODD, *_WORDS, dice.randbytes(3), dice.choice(FRAGMENTS))) + data[at:]
+def _insert(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    return data[:at] + rng.choice((*_ODD, *_WORDS, rng.randbytes(3), rng.choice(FRAGMENTS))) + data[at:]
 
 
-def _remove(data: bytes, dice: random.Random) -> bytes:
-    start, end = _range(data, dice)
+def _remove(data: bytes, rng: random.Random) -> bytes:
+    start, end = _range(data, rng)
     return data[:start] + data[end:]
 
 
-def _repeat(data: bytes, dice: random.Random) -> bytes:
-    start, end = _range(data, dice)
-    return data[:end] + data[start:end] * dice.choice((1, 1, 2, 9)) + data[end:]
+def _repeat(data: bytes, rng: random.Random) -> bytes:
+    start, end = _range(data, rng)
+    return data[:end] + data[start:end] * rng.choice((1, 1, 2, 9)) + data[end:]
 
 
-def _truncate(data: bytes, dice: random.Random) -> bytes:
-    return data[: dice.randrange(len(data) + 1)]
+def _truncate(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randrange(len(data) + 1)]
 
 
-def _shuffle_lines(data: bytes, dice: random.Random) -> bytes:
+def _shuffle_lines(data: bytes, rng: random.Random) -> bytes:
     """Lines or events swapped, dropped or said twice."""
-    border = dice.choice((b"\n\n", b"\n", b"\r\n", b","))
+    border = rng.choice((b"\n\n", b"\n", b"\r\n", b","))
     lines = data.split(border)
-    one, two = dice.randrange(len(lines)), dice.randrange(len(lines))
-    match dice.randrange(3):
+    one, two = rng.randrange(len(lines)), rng.randrange(len(lines))
+    match rng.randrange(3):
         case 0:
             lines[one], lines[two] = lines[two], lines[one]
         case 1:
@@ -304,21 +304,21 @@ def _shuffle_lines(data: bytes, dice: random.Random) -> bytes:
     return border.join(lines)
 
 
-def _range(data: bytes, dice: random.Random) -> tuple[int, int]:
-    start = dice.randrange(len(data) + 1)
-    return start, min(len(data), start + dice.choice((1, 1, 2, 8, 64, 512)))
+def _range(data: bytes, rng: random.Random) -> tuple[int, int]:
+    start = rng.randrange(len(data) + 1)
+    return start, min(len(data), start + rng.choice((1, 1, 2, 8, 64, 512)))
 
 
 _MUTATIONS = (_flip, _flip, _insert, _insert, _remove, _repeat, _truncate, _shuffle_lines, _shuffle_lines)
 
 
-def _mutate_json(data: bytes, pieces: Sequence[bytes], dice: random.Random) -> bytes:
+def _mutate_json(data: bytes, pieces: Sequence[bytes], rng: random.Random) -> bytes:
     """The same bytes with one value of one JSON text in them replaced."""
     texts = list(_json_texts(data))
     if not texts:
-        return dice.choice(FRAGMENTS)
-    start, end = dice.choice(texts)
-    return data[:start] + _mutate_text(data[start:end], pieces, dice) + data[end:]
+        return rng.choice(FRAGMENTS)
+    start, end = rng.choice(texts)
+    return data[:start] + _mutate_text(data[start:end], pieces, rng) + data[end:]
 
 
 def _json_texts(data: bytes) -> Iterator[tuple[int, int]]:
@@ -337,33 +337,33 @@ def _loads(text: bytes | str) -> Any:
     return None
 
 
-def _mutate_text(text: bytes, pieces: Sequence[bytes], dice: random.Random) -> bytes:
+def _mutate_text(text: bytes, pieces: Sequence[bytes], rng: random.Random) -> bytes:
     value = _loads(text)
     spots = list(_spots(value))
     if not spots:
-        return dice.choice(FRAGMENTS)
-    holder, key = dice.choice(spots)
+        return rng.choice(FRAGMENTS)
+    holder, key = rng.choice(spots)
     old = holder[key]
     plain, name = json.dumps(old).encode(), json.dumps(key).encode()
-    fragment = dice.choice(FRAGMENTS if dice.random() < 0.6 or not pieces else pieces)
+    fragment = rng.choice(FRAGMENTS if rng.random() < 0.6 or not pieces else pieces)
     holder[key] = _MARK
-    match dice.randrange(9):
+    match rng.randrange(9):
         case 0 if is_object(holder):
             fragment = plain + b"," + name + b":" + fragment
         case 1 if is_object(holder):
             del holder[key]
-            holder[dice.choice([*(str(spot[1]) for spot in spots), "type", "error", "x"])] = _MARK
+            holder[rng.choice([*(str(spot[1]) for spot in spots), "type", "error", "x"])] = _MARK
             fragment = plain
         case 2:
-            fragment = dice.choice((b"[%b]", b'{"x":%b}', b'{"type":%b}', b"[[%b]]")) % plain
+            fragment = rng.choice((b"[%b]", b'{"x":%b}', b'{"type":%b}', b"[[%b]]")) % plain
         case 3:
             fragment = plain + b"," + plain if is_list(holder) else b"null"
         case 4 | 5 if isinstance(old, str) and old[:1] in ("{", "["):
-            inner = _mutate_text(old.encode("utf-8", "surrogatepass"), pieces, dice)
+            inner = _mutate_text(old.encode("utf-8", "surrogatepass"), pieces, rng)
             fragment = json.dumps(inner.decode("utf-8", "replace")).encode()
         case _:
             pass
-    mutated = json.dumps(value, ensure_ascii=dice.random() < 0.5)
+    mutated = json.dumps(value, ensure_ascii=rng.random() < 0.5)
     return mutated.encode("utf-8", "surrogatepass").replace(_MARKED, fragment)
 
 
@@ -389,30 +389,30 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 # Checks: what must hold all the same ----------------------------------------------------------------------------------
 
 
-def check_stream(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_stream(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """A stream gives events that obey the grammar as far as they go, the same ones however it is cut."""
-    request = dice.choice((None, REQUESTS[2]))
+    request = rng.choice((None, REQUESTS[2]))
     whole, error = read(wire.client.stream_decoder(request), [data])
-    cut, cut_error = read(wire.client.stream_decoder(request), split(data, dice))
+    cut, cut_error = read(wire.client.stream_decoder(request), split(data, rng))
     assert cut == whole, "other events when cut otherwise"
     assert (type(cut_error), str(cut_error)) == (type(error), str(error)), "another error when cut otherwise"
     obeys_grammar(whole, complete=error is None)
-    _say_again(wire, whole, dice)
+    _say_again(wire, whole, rng)
 
 
-def check_body(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_body(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """A body gives a whole response, which the same dialect can say."""
     try:
-        events = wire.client.decode_body(data, dice.choice((None, REQUESTS[2])))
+        events = wire.client.decode_body(data, rng.choice((None, REQUESTS[2])))
     except DragomanError:
         return
     obeys_grammar(events, complete=True)
-    _say_again(wire, events, dice)
+    _say_again(wire, events, rng)
 
 
-def check_error(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_error(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """Any refusal gives a typed error, which every dialect can say."""
-    error = wire.client.decode_error(_head(dice), data)
+    error = wire.client.decode_error(_head(rng), data)
     assert type(error.code) in (str, type(None)), f"code={error.code!r}"
     wait = error.retry_after
     assert wait is None or (math.isfinite(wait) and wait >= 0), f"retry_after={wait}"
@@ -426,11 +426,11 @@ def check_error(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> N
 _ODD_PATHS = ["", "/", "//%00%ff?x=%", "/v1/\ufffd:x", "/a:b:c", "?", "/models/:generateContent", "/%"]
 
 
-def check_request(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_request(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """A request that a server half takes, every client half encodes or refuses."""
     routes = [route.path.replace("{model}", "m") for route in wire.server.routes]
-    path = dice.choice(dice.choice((found.paths, found.paths, routes, _ODD_PATHS)))
-    headers = {"content-type": "application/json", "anthropic-beta": dice.choice(("", "a,b", "\ufffd"))}
+    path = rng.choice(rng.choice((found.paths, found.paths, routes, _ODD_PATHS)))
+    headers = {"content-type": "application/json", "anthropic-beta": rng.choice(("", "a,b", "\ufffd"))}
     http = HttpRequest(method="POST", path=path, headers=headers, body=data)
     cached = partial(decode_with_cache, wire.server.decode_request, ItemCache())
     decoded = _decoded(wire.server.decode_request, http)
@@ -440,18 +440,18 @@ def check_request(wire: Wire, data: bytes, found: Seeds, dice: random.Random) ->
     model, request = decoded
     assert isinstance(model, str)
     _is_well_typed(request, Request)
-    for place in (_target(wire), _odd_target(dice)):
+    for place in (_target(wire), _odd_target(rng)):
         for fields in (request, msgspec.structs.replace(request, strict=True)):
             with contextlib.suppress(DragomanError):
                 assert _loads(wires.get(place.wire).client.encode_request(fields, place).body) is not None
-    for name in ({"openai_chat": "openai"}.get(wire.name, wire.name), dice.choice(load_quietly()).name):
+    for name in ({"openai_chat": "openai"}.get(wire.name, wire.name), rng.choice(load_quietly()).name):
         with contextlib.suppress(DragomanError):
             codec.encode_definitions(request.tools, name)
         for result in (result for message in request.messages for result in message.tool_results):
             with contextlib.suppress(DragomanError):
                 codec.encode_result(result, name)
     wire.server.stream_encoder(request).feed(Started(id="x"))
-    read(wire.client.stream_decoder(request), [dice.choice(found.streams)])
+    read(wire.client.stream_decoder(request), [rng.choice(found.streams)])
 
 
 def _decoded(decode: Callable[[HttpRequest], tuple[str, Request]], http: HttpRequest) -> tuple[Any, Any]:
@@ -462,7 +462,7 @@ def _decoded(decode: Callable[[HttpRequest], tuple[str, Request]], http: HttpReq
         return type(error), (error.message, error.code, error.param)
 
 
-def check_calls(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_calls(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """The codec reads calls out of any body."""
     with contextlib.suppress(DragomanError):
         for call in codec.decode_tool_calls(data, wire.name):
@@ -471,12 +471,12 @@ def check_calls(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> N
             assert isinstance(call.arguments, dict)
 
 
-def check_framing(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_framing(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """Frames are the same however the bytes are cut, and none is larger than the limit."""
-    limit = dice.choice((1, 10, 100, 1000, 10**6))
+    limit = rng.choice((1, 10, 100, 1000, 10**6))
     for make in (SseDecoder, NdjsonDecoder, JsonArrayDecoder):
         whole, error = _frames(make(limit=limit), [data])
-        cut, cut_error = _frames(make(limit=limit), split(data, dice))
+        cut, cut_error = _frames(make(limit=limit), split(data, rng))
         assert (cut, type(cut_error)) == (whole, type(error)), (
             f"other frames of {make.__name__} when cut otherwise: limit {limit}"
         )
@@ -493,12 +493,12 @@ def pictures() -> list[bytes]:
     return made + [noise(20, 20, "image/jpeg", **options) for options in rare]
 
 
-def check_media(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_media(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """A spoilt picture gives one that can be decoded and keeps to its bounds, or a refusal."""
     from tests.support.images import opened
 
-    types = tuple(dice.sample(("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp"), dice.randint(1, 3)))
-    bounds = Bounds(side=dice.choice((1, 8, 33)), size=dice.choice((None, 700, 5000)), types=types)
+    types = tuple(rng.sample(("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp"), rng.randint(1, 3)))
+    bounds = Bounds(side=rng.choice((1, 8, 33)), size=rng.choice((None, 700, 5000)), types=types)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -521,12 +521,12 @@ _COUNTED = re.compile(rb'("[a-z_]*index"\s*:\s*)\d+')
 _NAMED = re.compile(rb'("(?:id|item_id|call_id|name)"\s*:\s*)"[^"]*"')
 
 
-def check_flood(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+def check_flood(wire: Wire, data: bytes, found: Seeds, rng: random.Random) -> None:
     """One event of a stream said without end is refused, or forgotten as soon as it is read."""
     border = next(border for border in (b"\n\n", b"\r\n\r\n", b"\n", b"") if border in data) or b"\n"
     frames = [frame + border for frame in data.split(border)]
-    last = dice.randrange(len(frames))
-    patterns = dice.choice(((), (_COUNTED,), (_NAMED,), (_COUNTED, _NAMED)))
+    last = rng.randrange(len(frames))
+    patterns = rng.choice(((), (_COUNTED,), (_NAMED,), (_COUNTED, _NAMED)))
     with limits(FLOOD_FRAME, FLOOD_RESPONSE):
         decoder = wire.client.stream_decoder()
         for frame in frames[:last]:
@@ -610,7 +610,7 @@ RARE = {"flood": 100, "framing": 4, "decode_tool_calls": 4, "media": 4}
 """Entry points that are tried once in so many rounds: they are slow, or small."""
 
 
-def _say_again(wire: Wire, events: Sequence[Event], dice: random.Random) -> None:
+def _say_again(wire: Wire, events: Sequence[Event], rng: random.Random) -> None:
     """What was understood can be said: by the same dialect always, by another or it is refused."""
     response = fold(events)
     _is_well_typed(response, Response)
@@ -618,11 +618,11 @@ def _say_again(wire: Wire, events: Sequence[Event], dice: random.Random) -> None
         assert msgspec.json.decode(msgspec.json.encode(event), type=Event) is not None
     _say(wire, response, events)
     with contextlib.suppress(DragomanError):
-        _say(dice.choice(load_quietly()), response, events)
+        _say(rng.choice(load_quietly()), response, events)
     message = response.message
     results = tuple(ToolResult(id=call.id, name=call.name, content="x") for call in message.tool_calls)
     request = Request(messages=(user("?"), message, Message(role="tool", parts=results), user("?")))
-    for place in (_target(wire), _odd_target(dice)):
+    for place in (_target(wire), _odd_target(rng)):
         with contextlib.suppress(DragomanError):
             wires.get(place.wire).client.encode_request(request, place)
 
@@ -639,28 +639,28 @@ def _is_well_typed(value: Request | Response, kind: type[Request | Response]) ->
     msgspec.json.decode(dump(value), type=kind)
 
 
-def _odd_target(dice: random.Random) -> Target:
-    known = dice.choice([known for known in TARGETS if known.wire in {wire.name for wire in load_quietly()}])
-    if dice.random() < 0.5:
+def _odd_target(rng: random.Random) -> Target:
+    known = rng.choice([known for known in TARGETS if known.wire in {wire.name for wire in load_quietly()}])
+    if rng.random() < 0.5:
         return known
     quirks = Quirks(
-        call_id=dice.choice((None, "[A-Za-z0-9]{9}")),
-        max_tokens_field=dice.choice((None, "max_tokens")),
-        seed_field=dice.choice((None, "random_seed")),
-        named_choice=dice.random() < 0.5,
-        json_schema=dice.random() < 0.5,
-        sampling=dice.random() < 0.5,
-        reasoning=dice.choice((None, "effort", "object", "switch", "budget", "adaptive", "level", "think")),
-        efforts=dice.choice((None, ("low", "high"), ("none", "max"))),
+        call_id=rng.choice((None, "[A-Za-z0-9]{9}")),
+        max_tokens_field=rng.choice((None, "max_tokens")),
+        seed_field=rng.choice((None, "random_seed")),
+        named_choice=rng.random() < 0.5,
+        json_schema=rng.random() < 0.5,
+        sampling=rng.random() < 0.5,
+        reasoning=rng.choice((None, "effort", "object", "switch", "budget", "adaptive", "level", "think")),
+        efforts=rng.choice((None, ("low", "high"), ("none", "max"))),
     )
     capabilities = Capabilities(
-        tools=dice.random() < 0.8,
-        structured=dice.random() < 0.8,
-        forced_choice=dice.random() < 0.8,
-        thinking=dice.random() < 0.8,
-        documents=dice.random() < 0.8,
-        image_urls=dice.random() < 0.5,
-        context_window=dice.choice((None, 1, 4096)),
+        tools=rng.random() < 0.8,
+        structured=rng.random() < 0.8,
+        forced_choice=rng.random() < 0.8,
+        thinking=rng.random() < 0.8,
+        documents=rng.random() < 0.8,
+        image_urls=rng.random() < 0.5,
+        context_window=rng.choice((None, 1, 4096)),
     )
     return msgspec.structs.replace(known, quirks=quirks, capabilities=capabilities)
 
@@ -675,9 +675,9 @@ _WAIT_HEADERS = "retry-after Retry-After-Ms date x-ratelimit-reset x-ratelimit-r
 _STATUSES = (200, 400, 401, 402, 403, 404, 413, 422, 429, 500, 503, 529, 0, 302, 999)
 
 
-def _head(dice: random.Random) -> Head:
-    headers = {name: dice.choice(_WAITS) for name in _WAIT_HEADERS if dice.random() < 0.4}
-    return Head(status=dice.choice(_STATUSES), headers=headers)
+def _head(rng: random.Random) -> Head:
+    headers = {name: rng.choice(_WAITS) for name in _WAIT_HEADERS if rng.random() < 0.4}
+    return Head(status=rng.choice(_STATUSES), headers=headers)
 
 
 def load_quietly() -> list[Wire]:
@@ -715,12 +715,12 @@ def _frames(decoder: FrameDecoder, pieces: Iterable[bytes]) -> tuple[list[Frame]
     return frames, None
 
 
-def split(data: bytes, dice: random.Random) -> list[bytes]:
+def split(data: bytes, rng: random.Random) -> list[bytes]:
     """The data in pieces: a few, or many of one to three bytes."""
-    if len(data) < 2000 and dice.random() < 0.3:
-        size = dice.randint(1, 3)
+    if len(data) < 2000 and rng.random() < 0.3:
+        size = rng.randint(1, 3)
         return [data[at : at + size] for at in range(0, len(data), size)]
-    places = sorted({0, len(data), *(dice.randrange(len(data) + 1) for _ in range(dice.randint(1, 12)))})
+    places = sorted({0, len(data), *(rng.randrange(len(data) + 1) for _ in range(rng.randint(1, 12)))})
     return [data[start:end] for start, end in pairwise(places)]
 
 
@@ -788,10 +788,10 @@ class Failure(NamedTuple):
 def case(found: Seeds, wire: str, entry: str, seed: int, number: int) -> Case:
     """The case of that number: always the same one."""
     name = f"{seed}/{wire}/{entry}/{number}"
-    dice = random.Random(name)
+    rng = random.Random(name)
     good = ENTRIES[entry][1](found)
-    data = dice.choice(good)
-    return Case(wire=wire, entry=entry, data=data if entry == "flood" else mutate(data, found, dice), seed=name)
+    data = rng.choice(good)
+    return Case(wire=wire, entry=entry, data=data if entry == "flood" else mutate(data, found, rng), seed=name)
 
 
 def run(given: Case, found: Seeds) -> Failure | None:

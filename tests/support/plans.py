@@ -80,9 +80,9 @@ EMPTY = Status(200, last_line(""))
 class World:
     """Answers the effects of a plan and records them. Scripts are used in order; `by` has those of single targets."""
 
-    def __init__(self, *scripts: Script, now: float = 100.0, dice: float = 1.0, **by: list[Script]) -> None:
+    def __init__(self, *scripts: Script, now: float = 100.0, random_number: float = 1.0, **by: list[Script]) -> None:
         self.now = now
-        self.dice = dice
+        self.random_number = random_number
         self.scripts = list(scripts)
         self.by = by
         self.requests: list[Send | Open] = []
@@ -128,7 +128,7 @@ class World:
             case Now():
                 return self.now
             case Random():
-                return self.dice
+                return self.random_number
             case Sleep():
                 self.slept.append(effect.seconds)
                 self.now += effect.seconds

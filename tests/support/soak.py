@@ -38,7 +38,7 @@ class Server:
     """Answers well half of the time, and else with one of the faults that sockets can have."""
 
     def __init__(self) -> None:
-        self._dice = random.Random(7)
+        self._rng = random.Random(7)
         self._faults: list[Callable[[asyncio.StreamWriter], Awaitable[bool]]] = [
             self.close, self.reset, self.stall, self.half_a_head, self.half_a_body, self.garbage, self.refuse, self.drip,
         ]  # fmt: skip
@@ -57,7 +57,7 @@ class Server:
                 body = await reader.readexactly(length)
                 is_streamed = b'"stream":true' in body.replace(b" ", b"")
                 good = self.stream if is_streamed else self.whole
-                answer = good if self._dice.random() < 0.5 else self._dice.choice(self._faults)
+                answer = good if self._rng.random() < 0.5 else self._rng.choice(self._faults)
                 if not await answer(writer):
                     break
         except (OSError, asyncio.IncompleteReadError):
@@ -71,9 +71,9 @@ class Server:
 
     async def stream(self, writer: asyncio.StreamWriter) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        for data in (*[EVENT] * self._dice.randrange(1, 20), LAST):
+        for data in (*[EVENT] * self._rng.randrange(1, 20), LAST):
             writer.write(b"%x\r\n%b\r\n" % (len(data), data))
-            if self._dice.random() < 0.1:
+            if self._rng.random() < 0.1:
                 await asyncio.sleep(0.002)
         writer.write(b"0\r\n\r\n")
         return True
@@ -125,7 +125,7 @@ class Client:
     """Makes calls in tasks and in threads, and stops many of them at a random moment."""
 
     def __init__(self, port: int) -> None:
-        self._dice = random.Random(11)
+        self._rng = random.Random(11)
         policy = HealthPolicy(threshold=10**9)  # no cooldown: every call is made
         self._registry = Registry(env={}, health=Health(policy, lock=threading.Lock(), clock=time.monotonic))
         self._registry.add_provider(name="soak", like="vllm", base_url=f"http://127.0.0.1:{port}/v1")
@@ -172,8 +172,8 @@ class Client:
         self.tasks = [str(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
     async def _acall(self, model: Model) -> None:
-        moment = self._dice.random() * 0.02
-        match self._dice.randrange(6):
+        moment = self._rng.random() * 0.02
+        match self._rng.randrange(6):
             case 0:
                 await model.agenerate("hi")
             case 1:
@@ -189,7 +189,7 @@ class Client:
                     continue
             case 4:
                 async for _ in model.astream("hi"):
-                    if self._dice.random() < 0.3:
+                    if self._rng.random() < 0.3:
                         break
             case _:
                 stream = model.astream("hi")
@@ -216,7 +216,7 @@ class Client:
             thread.join()
 
     def _call(self, model: Model) -> None:
-        match self._dice.randrange(4):
+        match self._rng.randrange(4):
             case 0:
                 model.generate("hi")
             case 1:
@@ -224,11 +224,11 @@ class Client:
                     continue
             case 2:
                 for _ in model.stream("hi"):
-                    if self._dice.random() < 0.3:
+                    if self._rng.random() < 0.3:
                         break
             case _:
                 stream = model.stream("hi")
-                timer = threading.Timer(self._dice.random() * 0.02, stream.close)
+                timer = threading.Timer(self._rng.random() * 0.02, stream.close)
                 timer.start()
                 try:
                     for _ in stream:

@@ -56,52 +56,52 @@ class Outcome(NamedTuple):
     failures: list[str]
 
 
-def mutate(data: bytes, dice: random.Random) -> bytes:
+def mutate(data: bytes, rng: random.Random) -> bytes:
     """The data with one to four changes of bytes."""
     buffer = bytearray(data)
-    for _ in range(int(dice.random() * 4) + 1):
-        at = int(dice.random() * (len(buffer) + 1))
-        match int(dice.random() * 6):
+    for _ in range(int(rng.random() * 4) + 1):
+        at = int(rng.random() * (len(buffer) + 1))
+        match int(rng.random() * 6):
             case 0:
-                buffer[at : at + 1] = bytes([int(dice.random() * 256)])
+                buffer[at : at + 1] = bytes([int(rng.random() * 256)])
             case 1:
-                buffer[at:at] = dice.choice(INSERTIONS)
+                buffer[at:at] = rng.choice(INSERTIONS)
             case 2:
-                del buffer[at : at + dice.choice((1, 2, 8, 64, 512))]
+                del buffer[at : at + rng.choice((1, 2, 8, 64, 512))]
             case 3:
                 del buffer[at:]
             case 4:
-                end = at + dice.choice((1, 8, 64, 512))
+                end = at + rng.choice((1, 8, 64, 512))
                 buffer[at:at] = buffer[at:end]
             case _:
-                other = int(dice.random() * (len(buffer) + 1))
+                other = int(rng.random() * (len(buffer) + 1))
                 buffer[at:at] = buffer[other : other + 200]
     return bytes(buffer)
 
 
-def swap_tokens(data: bytes, dice: random.Random) -> bytes:
+def swap_tokens(data: bytes, rng: random.Random) -> bytes:
     """The data with some tokens of its JSON in the place of others, so that it is still JSON."""
     tokens = [match.span() for match in TOKEN.finditer(data)]
     if not tokens:
-        return mutate(data, dice)
-    for start, end in sorted(dice.choices(tokens, k=int(dice.random() * 3) + 1), reverse=True):
-        from_start, from_end = dice.choice(tokens)
+        return mutate(data, rng)
+    for start, end in sorted(rng.choices(tokens, k=int(rng.random() * 3) + 1), reverse=True):
+        from_start, from_end = rng.choice(tokens)
         data = data[:start] + data[from_start:from_end] + data[end:]
     return data
 
 
-def mutate_events(data: bytes, dice: random.Random) -> bytes:
+def mutate_events(data: bytes, rng: random.Random) -> bytes:
     """An event stream with changes inside its messages, whose checksums are right."""
     messages = list(_messages(data))
-    at = int(dice.random() * len(messages))
-    match int(dice.random() * 4):
+    at = int(rng.random() * len(messages))
+    match int(rng.random() * 4):
         case 0:
-            messages.insert(at, dice.choice(messages))
+            messages.insert(at, rng.choice(messages))
         case 1:
             del messages[at]
         case _:
-            change = mutate if dice.random() < 0.5 else swap_tokens
-            messages[at] = _sealed(change(messages[at], dice))
+            change = mutate if rng.random() < 0.5 else swap_tokens
+            messages[at] = _sealed(change(messages[at], rng))
     return b"".join(messages)
 
 
@@ -121,10 +121,10 @@ def _sealed(message: bytes) -> bytes:
     return sealed + zlib.crc32(sealed).to_bytes(4, "big")
 
 
-def decode(wire: Wire, data: bytes, dice: random.Random) -> str:
+def decode(wire: Wire, data: bytes, rng: random.Random) -> str:
     """Decode a stream in one to three pieces. Returns how it ended; raises if it broke a law."""
     decoder = wire.client.stream_decoder()
-    cuts = sorted(int(dice.random() * (len(data) + 1)) for _ in range(int(dice.random() * 3)))
+    cuts = sorted(int(rng.random() * (len(data) + 1)) for _ in range(int(rng.random() * 3)))
     events: list[Event] = []
     start = 0
     try:
@@ -148,18 +148,18 @@ def run(batch: Batch) -> Outcome:
     """Decode the streams of a batch."""
     wire = wires.get(batch.wire)
     streams = _short_streams(batch.wire, with_recordings=batch.with_recordings)
-    dice = random.Random(batch.seed)
+    rng = random.Random(batch.seed)
     outcome = Outcome(Counter(), 0.0, [])
     slowest = 0.0
     for number in range(batch.size):
-        good = dice.choice(streams)
-        if good.startswith(b"\0") and dice.random() < 0.5:  # an event stream of AWS begins with its length
-            data = mutate_events(good, dice)
+        good = rng.choice(streams)
+        if good.startswith(b"\0") and rng.random() < 0.5:  # an event stream of AWS begins with its length
+            data = mutate_events(good, rng)
         else:
-            data = mutate(good, dice) if dice.random() < 0.5 else swap_tokens(good, dice)
+            data = mutate(good, rng) if rng.random() < 0.5 else swap_tokens(good, rng)
         start = time.process_time()
         try:
-            outcome.ends[decode(wire, data, dice)] += 1
+            outcome.ends[decode(wire, data, rng)] += 1
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # noqa: BLE001  # whatever is raised here is what is looked for, panics of extensions included

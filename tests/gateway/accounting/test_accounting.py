@@ -268,7 +268,7 @@ from tests.support.gateway.contexts import context_of
 
 async def main(url, name):
     store = open_store(url)
-    accounting, dice = Accounting(store), random.Random(name)
+    accounting, rng = Accounting(store), random.Random(name)
     team = Key(id="team", hash="b2:0:0:0", concurrent=1000, tokens_per_minute=10**9)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -278,9 +278,9 @@ async def main(url, name):
         while not stop.is_set():
             id, n = f"{name}-{number}-{n}", n + 1
             record = await accounting.open(context_of(id, key=team))
-            used = Usage(input=dice.randrange(50), output=dice.randrange(50))
+            used = Usage(input=rng.randrange(50), output=rng.randrange(50))
             record.observe(Attempt(target="a/x", outcome="served"))
-            outcome = dice.choice(["served", "failed", "client_disconnected"])
+            outcome = rng.choice(["served", "failed", "client_disconnected"])
             finishing = asyncio.ensure_future(record.finish(outcome, status=200, target="a/x", usage=used))
             if outcome == "client_disconnected":
                 await asyncio.sleep(0)

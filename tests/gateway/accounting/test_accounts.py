@@ -22,7 +22,7 @@ from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, RawResponse, StallAfter, refused_url
 from dragoman.testing.script import render
 from dragoman.types import Request
-from tests.support.gateway.dialects import Seen, app_of, look, post
+from tests.support.gateway.dialects import ClientResponse, app_of, post, send_request
 from tests.support.gateway.live import PATIENCE, chat, lines, record
 from tests.support.gateway.usage import metrics_text, usage_rows
 
@@ -40,9 +40,9 @@ def ask(body: dict[str, Any], **headers: str) -> HttpRequest:
     return post(CHAT, json.dumps(body).encode(), **KEY, **headers)
 
 
-def talk(app: App, *requests: HttpRequest) -> tuple[list[Seen], tuple[UsageRow, ...]]:
-    async def all_of_it() -> tuple[list[Seen], tuple[UsageRow, ...]]:
-        seen = [await look(app, http) for http in requests]
+def talk(app: App, *requests: HttpRequest) -> tuple[list[ClientResponse], tuple[UsageRow, ...]]:
+    async def all_of_it() -> tuple[list[ClientResponse], tuple[UsageRow, ...]]:
+        seen = [await send_request(app, http) for http in requests]
         return seen, await usage_rows(app.runtime.accounting)
 
     return asyncio.run(all_of_it())
@@ -73,7 +73,7 @@ def test_a_stream_that_breaks_has_a_row() -> None:
     async def walk() -> tuple[UsageRow, ...]:
         with FaultyServer(CloseAfter(400, "one two three")) as upstream:
             app = app_of(config() + record("up", upstream.base_url()) + "[chain]\nretries = 0\n")
-            await look(app, ask(chat("up/m", stream=True)))
+            await send_request(app, ask(chat("up/m", stream=True)))
             return await usage_rows(app.runtime.accounting)
 
     (row,) = asyncio.run(walk())
@@ -84,7 +84,7 @@ def test_a_client_that_leaves_has_a_row() -> None:
     async def walk() -> tuple[UsageRow, ...]:
         with FaultyServer(StallAfter(10)) as upstream:
             app = app_of(config() + record("up", upstream.base_url()))
-            task = asyncio.create_task(look(app, ask(chat("up/m"))))
+            task = asyncio.create_task(send_request(app, ask(chat("up/m"))))
             assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
@@ -97,7 +97,7 @@ def test_a_client_that_leaves_has_a_row() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa: FBT001
     async def walk(app: App, upstream: FaultyServer) -> tuple[UsageRow, ...]:
-        task = asyncio.create_task(look(app, ask(chat("gone/m, up/m", stream=stream))))
+        task = asyncio.create_task(send_request(app, ask(chat("gone/m, up/m", stream=stream))))
         assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
         task.cancel()
         await asyncio.wait([task])
@@ -125,13 +125,13 @@ def test_a_client_that_disconnects_before_a_call_has_used_nothing(monkeypatch: p
             failed.set()
 
         monkeypatch.setattr(app.runtime.accounting.metrics, "record_attempt", record_attempt)
-        task = asyncio.create_task(look(app, ask({**chat("gone/m"), "max_tokens": 1000})))
+        task = asyncio.create_task(send_request(app, ask({**chat("gone/m"), "max_tokens": 1000})))
         await asyncio.wait_for(failed.wait(), PATIENCE)
         task.cancel()
         await asyncio.wait([task])
         (row,) = await usage_rows(app.runtime.accounting)
         assert (row.target, row.outcome, row.input) == (None, "client_disconnected", None)
-        again = await look(app, ask(chat("nobody/knows")))
+        again = await send_request(app, ask(chat("nobody/knows")))
         return again.headers["X-RateLimit-Remaining-Tokens"]
 
     more = record("gone", refused_url()) + "[chain]\nbackoff = 600.0\nbackoff_cap = 600.0\n"
@@ -315,11 +315,11 @@ def test_a_plain_answer_that_is_left_keeps_what_was_reserved() -> None:
     async def walk() -> str:
         with FaultyServer(StallAfter(10), "hello") as upstream:
             app = app_of(config("tokens_per_minute = 5000") + record("up", upstream.base_url()))
-            task = asyncio.create_task(look(app, ask({**chat("up/m"), "max_tokens": 1000})))
+            task = asyncio.create_task(send_request(app, ask({**chat("up/m"), "max_tokens": 1000})))
             assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
-            again = await look(app, ask({**chat("up/m"), "max_tokens": 1}))
+            again = await send_request(app, ask({**chat("up/m"), "max_tokens": 1}))
             return again.headers["X-RateLimit-Remaining-Tokens"]
 
     assert int(asyncio.run(walk())) < 4000

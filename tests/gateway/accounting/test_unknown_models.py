@@ -8,7 +8,7 @@ import pytest
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store.base import UsageRow
 from dragoman.testing import FaultyServer, RawResponse
-from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.dialects import app_of, post, send_request
 from tests.support.gateway.live import chat, record
 from tests.support.gateway.usage import usage_rows, usage_sums
 
@@ -26,7 +26,7 @@ def test_unknown_models_share_one_sum() -> None:
             for number in range(20):
                 for model in (f"nope{number}", f"nobody/m{number}", f"forbidden{number}", f"up/m{number}"):
                     body = json.dumps(chat(model)).encode()
-                    seen = await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))
+                    seen = await send_request(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))
                     assert seen.status in (403, 404)
         (first, *_) = rows = await usage_rows(app.runtime.accounting)
         assert isinstance(first, UsageRow)
@@ -45,7 +45,7 @@ def test_end_users_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         app = app_of(KEYED)
         for user in ("u1", "u2", "u3", "u1", "u4"):
             body = json.dumps({**chat("demo/any"), "user": user}).encode()
-            assert (await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
+            assert (await send_request(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
         return sorted(str(row.user) for row in await usage_rows(app.runtime.accounting))
 
     assert asyncio.run(ask()) == ["(other)", "(other)", "u1", "u1", "u2"]
@@ -59,7 +59,7 @@ def test_names_that_a_server_accepts_have_a_bound(monkeypatch: pytest.MonkeyPatc
             app = app_of(KEYED + record("up", upstream.base_url()))
             for number in (*range(8), 0):
                 body = json.dumps(chat(f"up/m{number}")).encode()
-                assert (await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
+                assert (await send_request(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))).status == 200
         rows = await usage_rows(app.runtime.accounting)
         sums = await usage_sums(app.runtime.accounting, rows[0].day, rows[0].day)
         assert sum(total.requests for total in sums) == 9

@@ -18,7 +18,7 @@ from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
 from dragoman.testing import FaultyServer
 from dragoman.types import Attempt
-from tests.support.gateway.dialects import Seen, hello, post, request_of, see
+from tests.support.gateway.dialects import ClientResponse, hello, post, request_of, send_blocking
 from tests.support.gateway.live import record
 
 API = "/admin/api/"
@@ -31,17 +31,17 @@ def app_of(config: str = "", *, is_local: bool = True) -> App:
     return App(Runtime(decode_config(config), {}), is_local=is_local)
 
 
-def get(app: App, name: str, **headers: str) -> Seen:
-    return see(app, HttpRequest(method="GET", path=API + name, headers={"host": "localhost", **headers}))
+def get(app: App, name: str, **headers: str) -> ClientResponse:
+    return send_blocking(app, HttpRequest(method="GET", path=API + name, headers={"host": "localhost", **headers}))
 
 
-def body_of(seen: Seen) -> Any:
+def body_of(seen: ClientResponse) -> Any:
     assert seen.status == 200, seen.body
     return json.loads(seen.body)
 
 
-def do(app: App, name: str, body: object) -> Seen:
-    return see(app, post(API + name, json.dumps(body).encode(), **JSON))
+def do(app: App, name: str, body: object) -> ClientResponse:
+    return send_blocking(app, post(API + name, json.dumps(body).encode(), **JSON))
 
 
 def states(app: App) -> dict[str, str]:
@@ -69,14 +69,14 @@ def test_only_an_admin_key_may_look(name: str) -> None:
 @pytest.mark.parametrize("name", ["targets/disable", "targets/enable", "explain"])
 def test_only_an_admin_key_may_do(name: str) -> None:
     app, _, team = keyed()
-    assert see(app, post(API + name, b"{}", **JSON)).status == 401
-    assert see(app, post(API + name, b"{}", **JSON, authorization=f"Bearer {team}")).status == 403
+    assert send_blocking(app, post(API + name, b"{}", **JSON)).status == 401
+    assert send_blocking(app, post(API + name, b"{}", **JSON, authorization=f"Bearer {team}")).status == 403
 
 
 def test_what_cannot_be_read_is_refused() -> None:
     app, admin, _ = keyed()
     http = post(API + "targets/enable", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
-    assert see(app, http).status == 400
+    assert send_blocking(app, http).status == 400
 
 
 def test_without_keys_nobody_looks_from_elsewhere() -> None:
@@ -97,7 +97,7 @@ def test_without_keys_this_machine_looks(host: str) -> None:
 def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
     app = app_of()
     http = post(API + "targets/disable", b'{"target": "demo/any"}', **{**JSON, "content-type": kind})
-    assert see(app, http).status == 400
+    assert send_blocking(app, http).status == 400
     assert states(app) == {"demo/any": "healthy"}
 
 
@@ -108,7 +108,7 @@ def test_a_target_is_disabled_and_enabled() -> None:
     app = app_of()
     do(app, "targets/disable", {"target": "demo/any", "seconds": 60})
     assert states(app) == {"demo/any": "disabled"}
-    assert see(app, request_of("openai_chat", "demo/any", hello())).status == 503
+    assert send_blocking(app, request_of("openai_chat", "demo/any", hello())).status == 503
     do(app, "targets/enable", {"target": "demo/any"})
     assert states(app) == {"demo/any": "healthy"}
 
@@ -152,7 +152,7 @@ def test_a_target_that_left_the_config_is_not_listed() -> None:
 def test_a_request_is_shown_with_all_attempts() -> None:
     app = app_of("[chain]\nretries = 0\n")
     for stream in (False, True):
-        see(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
+        send_blocking(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
     for listed in body_of(get(app, "usage/requests"))["requests"]:
         row = body_of(get(app, f"usage/requests/{listed['id']}"))
         assert row["outcome"] == "served"
@@ -219,7 +219,7 @@ def test_no_prompt_and_no_key_is_shown_even_if_the_provider_repeats_it() -> None
         app = app_of(record("up", upstream.base_url()).replace("sk-test-key", SECRET) + "[chain]\nretries = 0\n")
         body = {"model": "up/m", "messages": [{"role": "user", "content": PLANTED}]}
         for _ in range(3):
-            see(app, post("/v1/chat/completions", json.dumps(body).encode(), **JSON))
+            send_blocking(app, post("/v1/chat/completions", json.dumps(body).encode(), **JSON))
         seen = [get(app, name).body for name in ("snapshot", "usage/requests", "usage/sums")]
     assert b"Overloaded" in seen[0]
     for text in seen:
@@ -230,10 +230,10 @@ def test_no_prompt_and_no_key_is_shown_even_if_the_provider_repeats_it() -> None
 # The files ------------------------------------------------------------------------------------------------------------
 
 
-def pages() -> Iterator[tuple[str, Seen]]:
+def pages() -> Iterator[tuple[str, ClientResponse]]:
     app = app_of(is_local=False)
     for path in ("/", *(f"/dashboard/{name}" for name in static_files.FILES)):
-        yield path, see(app, HttpRequest(method="GET", path=path))
+        yield path, send_blocking(app, HttpRequest(method="GET", path=path))
 
 
 def test_the_page_and_its_files_are_served_with_a_strict_policy() -> None:

@@ -17,7 +17,7 @@ from dragoman.gateway.config import decode_config
 from dragoman.gateway.hooks.base import Hook, HookCall, Refused
 from dragoman.gateway.runtime import Runtime
 from dragoman.types import Message, Request, Response, Tool, ToolCall, ToolResult, assistant, user
-from tests.support.gateway.dialects import Seen, hello, request_of, response_of, see
+from tests.support.gateway.dialects import ClientResponse, hello, request_of, response_of, send_blocking
 
 HERE = "tests.gateway.hooks.test_hooks"
 STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -105,8 +105,8 @@ def app_of(*hooks: str, more: str = "") -> App:
     return App(Runtime(decode_config(f'[gateway]\nproviders = ["demo"]\n[chain]\nretries = 0\n{tables}'), {}))
 
 
-def ask(app: App, *, stream: bool = False, model: str = "demo/any") -> Seen:
-    return see(app, request_of("openai_chat", model, hello(stream=stream)))
+def ask(app: App, *, stream: bool = False, model: str = "demo/any") -> ClientResponse:
+    return send_blocking(app, request_of("openai_chat", model, hello(stream=stream)))
 
 
 @pytest.fixture(autouse=True)
@@ -222,7 +222,7 @@ def test_headers_with_keys_are_not_shown_to_hooks() -> None:
     globals()["Spy"] = Spy
     try:
         http = request_of("openai_chat", "demo/any", hello())
-        see(app_of("Spy"), replace(http, headers={**http.headers, "X-Team": "red"}))
+        send_blocking(app_of("Spy"), replace(http, headers={**http.headers, "X-Team": "red"}))
     finally:
         del globals()["Spy"]
     assert Spy.seen["x-team"] == "red"
@@ -240,7 +240,7 @@ def test_a_hook_that_changes_a_request_in_place_changes_no_other_request() -> No
     result = ToolResult(id="call_1", name="tide", content="4.2 m " * 2000)
     request = Request(messages=(user("?"), assistant(call), Message(role="tool", parts=(result,)), user("And now?")))
     for _ in range(2):
-        assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
+        assert send_blocking(app, request_of("openai_chat", "demo/any", request)).status == 200
     assert Meddler.seen == ["Brest", "Brest"]
 
 
@@ -248,7 +248,7 @@ def test_a_hook_that_changes_a_request_in_place_changes_no_other_request() -> No
 def test_decoded_messages_are_shared_if_all_hooks_are_our_own(hooks: str) -> None:
     app = App(Runtime(decode_config(f'[gateway]\nproviders = ["demo"]\n{hooks}'), {}))
     request = Request(messages=(user("?"), assistant("4.2 m " * 2000), user("And now?")), tools=(Tool(name="tide"),))
-    assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
+    assert send_blocking(app, request_of("openai_chat", "demo/any", request)).status == 200
     cache = app.runtime.item_cache
     assert cache is not None
     assert cache.memory > 12_000
@@ -257,7 +257,7 @@ def test_decoded_messages_are_shared_if_all_hooks_are_our_own(hooks: str) -> Non
 def test_a_short_request_is_not_looked_up() -> None:
     app = App(Runtime(decode_config('[gateway]\nproviders = ["demo"]'), {}))
     request = Request(messages=(user("?"), assistant("4.2 m"), user("And now?")), tools=(Tool(name="tide"),))
-    assert see(app, request_of("openai_chat", "demo/any", request)).status == 200
+    assert send_blocking(app, request_of("openai_chat", "demo/any", request)).status == 200
     cache = app.runtime.item_cache
     assert cache is not None
     assert cache.memory == 0

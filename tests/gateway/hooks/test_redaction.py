@@ -26,7 +26,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from tests.support.gateway.dialects import request_of, response_of, see
+from tests.support.gateway.dialects import request_of, response_of, send_blocking
 
 NO_SERVICES: Any = None
 VALUES = {
@@ -167,7 +167,7 @@ def test_without_values_nothing_is_changed() -> None:
 def test_the_gateway_hides_and_restores(dialect: str, stream: bool) -> None:  # noqa: FBT001 - a parameter
     app = App(Runtime(decode_config('[gateway]\nproviders = ["demo"]\n[hooks.privacy]\nuse = "redaction"'), {}))
     request = Request(messages=(user("Mail anna@example.org now"),), stream=stream)
-    seen = see(app, request_of(dialect, "demo/any", request))
+    seen = send_blocking(app, request_of(dialect, "demo/any", request))
     assert "anna@example.org" in response_of(dialect, request, seen).text
     assert any("personal data" in notice for notice in seen.notices)
 

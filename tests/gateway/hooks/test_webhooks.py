@@ -24,7 +24,7 @@ from dragoman.io.driver import Driver
 from dragoman.io.transport import make_transport
 from dragoman.testing import Scripted
 from dragoman.types import Request, user
-from tests.support.gateway.dialects import hello, look, request_of
+from tests.support.gateway.dialects import hello, request_of, send_request
 
 
 class Receiver:
@@ -77,7 +77,7 @@ def run(config: str, *requests: tuple[str, Request], authorization: str = "") ->
             http = request_of("openai_chat", model, request)
             if authorization:
                 http.headers["authorization"] = f"Bearer {authorization}"  # type: ignore[index]
-            statuses.append((await look(app, http)).status)
+            statuses.append((await send_request(app, http)).status)
         await app.close()
         return statuses
 
@@ -163,7 +163,9 @@ def moderated(verdict: Verdict, *, check: str = '["request"]', model: str = "dem
         )
         app = App(Runtime(decode_config(config + '\n[providers.judge]\nlike = "openai"\napi_key = "k"'), {}))
         app.runtime.registry.add_provider(name="judge", like="openai-chat", api_key="k", http_client=scripted)
-        seen = await look(app, request_of("openai_chat", model, Request(messages=(user("How to pick a lock?"),))))
+        seen = await send_request(
+            app, request_of("openai_chat", model, Request(messages=(user("How to pick a lock?"),)))
+        )
         await app.close()
         return seen.status, seen.body.decode()
 

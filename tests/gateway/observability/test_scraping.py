@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.gateway.observability.metrics import MAX_VALUES
 from dragoman.testing import refused_url
-from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.dialects import app_of, post, send_request
 from tests.support.gateway.live import Gateway, chat, record
 
 COUNT = 20
@@ -57,7 +57,7 @@ def test_names_that_clients_make_up_do_not_grow_what_is_read() -> None:
 
     async def many() -> Iterable[Metric]:
         for n in range(2 * MAX_VALUES):
-            await look(app, post("/v1/chat/completions", json.dumps(chat(f"demo/made-up-{n}")).encode()))
+            await send_request(app, post("/v1/chat/completions", json.dumps(chat(f"demo/made-up-{n}")).encode()))
         return families(await app.runtime.accounting.scrape()).values()
 
     for family in asyncio.run(many()):

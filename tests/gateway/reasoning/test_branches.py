@@ -12,7 +12,7 @@ from dragoman.types import Message, Request, Text, Thinking, ToolCall
 from tests.gateway.test_codex import app_before
 from tests.gateway.test_long_conversations import MODELS, SIMULATORS
 from tests.support.gateway.agent_clients import CLIENTS, FORGETFUL_CLIENTS, AgentClient
-from tests.support.gateway.dialects import look
+from tests.support.gateway.dialects import send_request
 
 TURNS = 5
 
@@ -39,7 +39,7 @@ def test_two_branches_keep_their_own_reasoning(client: str, provider: str) -> No
         second.stream = True
 
         async def step(agent: AgentClient) -> None:
-            seen = await look(app, agent.request())
+            seen = await send_request(app, agent.request())
             assert seen.status == 200, seen.body
             calls = agent.read(seen.body)
             if calls:
@@ -77,7 +77,7 @@ def test_a_client_goes_on_with_any_of_several_answers(provider: str) -> None:
         for turn in range(TURNS):
             http = agent.request()
             body = json.dumps({**json.loads(http.body), "n": 2}).encode()
-            seen = await look(app, replace(http, body=body))
+            seen = await send_request(app, replace(http, body=body))
             assert seen.status == 200, seen.body
             choices = json.loads(seen.body)["choices"]
             calls = agent.read(json.dumps({"choices": [choices[turn % 2]]}).encode())

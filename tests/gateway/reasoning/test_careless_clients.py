@@ -22,7 +22,7 @@ from dragoman.types import Message, Part, Request, Text, Thinking, ToolCall, is_
 from dragoman.types.base import is_list
 from tests.gateway.test_codex import app_before
 from tests.support.gateway.agent_clients import CLIENTS
-from tests.support.gateway.dialects import look
+from tests.support.gateway.dialects import send_request
 from tests.support.gateway.loops import Client, answer, gateway, received
 
 SIMULATORS: dict[str, type[Simulator]] = {
@@ -128,7 +128,7 @@ def test_no_reasoning_is_lost(
         app = app_before(simulator)
         for _ in range(7):
             change(agent.history)
-            seen = await look(app, agent.request())
+            seen = await send_request(app, agent.request())
             assert seen.status == 200, seen.body
             assert [notice for notice in seen.notices if WHAT in notice] == []
             calls = agent.read(seen.body)

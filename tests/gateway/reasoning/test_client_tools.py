@@ -13,7 +13,7 @@ from dragoman.testing import GeminiSimulator, Simulator, assert_prefix_stable
 from dragoman.types import JsonObject, Message, Part, Request, Text, Thinking, ToolCall
 from tests.gateway.test_long_conversations import MODELS, SIMULATORS
 from tests.support.gateway.agent_clients import events
-from tests.support.gateway.dialects import BASES, look, post
+from tests.support.gateway.dialects import BASES, post, send_request
 
 TOOLS: list[dict[str, Any]] = [
     {"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "regex", "definition": ".+"}},
@@ -68,7 +68,7 @@ def test_a_loop_keeps_its_state_and_its_beginning(provider: str, *, stream: bool
         for _ in STEPS:
             body = {"model": simulator.spec, "tools": TOOLS, "reasoning": {"effort": "high"}, "input": history}
             http = post("/v1/responses", json.dumps({**body, "store": False, "stream": stream}).encode())
-            seen = await look(app, http)
+            seen = await send_request(app, http)
             assert seen.status == 200, seen.body
             items = (events(seen.body)[-1]["response"] if stream else json.loads(seen.body))["output"]
             history.extend(items)
@@ -96,7 +96,7 @@ def test_a_custom_tool_of_chat_completions_keeps_its_state() -> None:
     async def run() -> None:
         app = gateway(simulator)
         for _ in range(2):
-            seen = await look(app, post("/v1/chat/completions", json.dumps(body).encode()))
+            seen = await send_request(app, post("/v1/chat/completions", json.dumps(body).encode()))
             assert seen.status == 200, seen.body
             messages.append(json.loads(seen.body)["choices"][0]["message"])
             calls = messages[-1].get("tool_calls", ())

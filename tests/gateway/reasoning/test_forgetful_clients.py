@@ -17,7 +17,7 @@ from dragoman.testing import DeepSeekSimulator, GptSimulator, KimiSimulator, Sim
 from dragoman.types import Message, Request, Text, Thinking, ToolCall, assistant, user
 from tests.gateway.test_long_conversations import SIMULATORS, Cell, Conversation, Plan
 from tests.support.gateway.agent_clients import FORGETFUL_CLIENTS
-from tests.support.gateway.dialects import BASES, look, post
+from tests.support.gateway.dialects import BASES, post, send_request
 
 TURNS = 16
 PLAN = Plan(turns=TURNS, images=(3, 18), system=9, restart=13, compaction=21)
@@ -82,7 +82,7 @@ def gateway(simulator: Simulator, more: str = "") -> App:
 def ask(app: App, messages: list[Any], key: str | None = None, model: str = "deepseek/deepseek-v4-pro") -> Any:
     body = json.dumps({"model": model, "messages": messages, "tools": TOOLS}).encode()
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
-    seen = asyncio.run(look(app, post("/v1/chat/completions", body, **headers)))
+    seen = asyncio.run(send_request(app, post("/v1/chat/completions", body, **headers)))
     assert seen.status == 200, seen.body
     return json.loads(seen.body)["choices"][0]["message"]
 

@@ -14,7 +14,7 @@ from dragoman.testing import ClaudeSimulator, GeminiSimulator, GptSimulator, Sim
 from dragoman.testing.simulators.base import SimulatorServer
 from dragoman.types import Message, Request, Text, Thinking, ToolCall
 from tests.support.gateway.agent_clients import CLIENTS, FORGETFUL_CLIENTS, AgentClient, Call
-from tests.support.gateway.dialects import look
+from tests.support.gateway.dialects import send_request
 
 SIMULATORS: dict[str, type[Simulator]] = {"claude": ClaudeSimulator, "gpt": GptSimulator, "gemini": GeminiSimulator}
 ROUND = ("claude", "gpt", "gemini", "claude", "gemini", "gpt", "claude")
@@ -67,7 +67,7 @@ async def talk(app: App, client: AgentClient) -> list[int]:
         client.model = name
         client.say(f"Question {number}")
         for _ in range(3):
-            seen = await look(app, client.request())
+            seen = await send_request(app, client.request())
             statuses.append(seen.status)
             assert seen.status == 200, (name, seen.body)
             calls: list[Call] = client.read(seen.body)
@@ -113,7 +113,7 @@ def test_a_provider_that_was_down_gets_its_own_reasoning_back(
         for down in ("", first, ""):
             app = gateway(pair, "[chain]\nretries = 0\n", down=down)
             for _ in range(4):
-                seen = await look(app, client.request())
+                seen = await send_request(app, client.request())
                 assert seen.status == 200, seen.body
                 targets.append(seen.headers["x-dragoman-target"])
                 calls = client.read(seen.body)
@@ -146,7 +146,7 @@ def test_another_account_gets_the_conversation_without_reasoning(
         for model in ("gpt", f"second/{simulator.spec.partition('/')[2]}"):
             client.model = model
             client.say("How high is the tide?")
-            seen = await look(app, client.request())
+            seen = await send_request(app, client.request())
             assert seen.status == 200
             calls = client.read(seen.body)
             client.give_results([(call, "4.2 m", False) for call in calls])

@@ -17,7 +17,7 @@ from tests.gateway.test_codex import app_before
 from tests.gateway.test_long_conversations import MODELS as PROVIDER_MODELS
 from tests.gateway.test_long_conversations import SIMULATORS
 from tests.support.gateway.agent_clients import CLIENTS, AgentClient
-from tests.support.gateway.dialects import Seen, look
+from tests.support.gateway.dialects import ClientResponse, send_request
 
 MODELS = ("claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-4-5")
 TURNS = 6
@@ -57,8 +57,8 @@ def reply(request: Request) -> Message:
     return Message(role="assistant", parts=(thinking, *calls))
 
 
-async def step(app: App, client: AgentClient) -> Seen:
-    seen = await look(app, client.request())
+async def step(app: App, client: AgentClient) -> ClientResponse:
+    seen = await send_request(app, client.request())
     assert seen.status == 200, seen.body
     calls = client.read(seen.body)
     if calls:

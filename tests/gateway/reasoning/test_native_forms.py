@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway.dialects import post, see
+from tests.support.gateway.dialects import post, send_blocking
 from tests.support.gateway.loops import gateway
 
 CALL = {"id": "call_7", "type": "function", "function": {"name": "tide", "arguments": '{"port":"Brest"}'}}
@@ -25,7 +25,7 @@ def sent(provider: str, assistant: dict[str, Any]) -> Any:
         {"role": "tool", "tool_call_id": "call_7", "content": "6"},
     ]
     body: dict[str, Any] = {"model": f"up_{provider}/m", "messages": messages, "tools": [TOOL]}
-    seen = see(app, post("/v1/chat/completions", json.dumps(body).encode()))
+    seen = send_blocking(app, post("/v1/chat/completions", json.dumps(body).encode()))
     assert seen.status == 200, seen.body
     return json.loads(script.http[-1].body)
 

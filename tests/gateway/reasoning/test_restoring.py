@@ -17,7 +17,7 @@ from dragoman.gateway.reasoning.places import CHAT, DIALECTS_WITHOUT_TAGS, find_
 from dragoman.gateway.reasoning.state import call_digest
 from dragoman.testing import Scripted
 from dragoman.types import Message, Opaque, Part, Request, Text, Thinking, ToolCall, assistant, user
-from tests.support.gateway.dialects import post, see
+from tests.support.gateway.dialects import post, send_blocking
 from tests.support.gateway.loops import STEPS, Client, answer, gateway, received
 
 TAGGED = [dialect for dialect in wires.NAMES if dialect not in DIALECTS_WITHOUT_TAGS]
@@ -298,7 +298,7 @@ def test_no_tag_is_counted() -> None:
     assert b"dragoman" in http.body
     body = {**json.loads(http.body), "model": "up_google/m"}
     body.pop("max_tokens")
-    see(client.app, post("/v1/messages/count_tokens", json.dumps(body).encode()))
+    send_blocking(client.app, post("/v1/messages/count_tokens", json.dumps(body).encode()))
     assert not [each for each in script.http if b"dragoman" in each.body]
 
 

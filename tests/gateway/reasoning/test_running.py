@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.testing import FaultyServer
 from dragoman.types import Thinking
-from tests.support.gateway.dialects import post, see
+from tests.support.gateway.dialects import post, send_blocking
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.loops import STEPS, answer, gateway, received
 
@@ -45,13 +45,13 @@ def test_stored_responses_have_their_state(provider: str, *, stream: bool) -> No
     app, script = gateway(provider)
     script.add(answer(*STEPS[provider]), "At six.")
     body: dict[str, Any] = {"model": f"up_{provider}/m", "input": "When?", "tools": [TOOL], "stream": stream}
-    seen = see(app, post("/v1/responses", json.dumps(body).encode()))
+    seen = send_blocking(app, post("/v1/responses", json.dumps(body).encode()))
     lines = [line for line in seen.body.splitlines() if line.startswith(b"data: ")]
     response = json.loads(lines[-1][6:])["response"] if stream else json.loads(seen.body)
     calls = [item["call_id"] for item in response["output"] if item["type"] == "function_call"]
     results = [{"type": "function_call_output", "call_id": id, "output": "6"} for id in calls]
     later: dict[str, Any] = {**body, "previous_response_id": response["id"], "input": results}
-    assert see(app, post("/v1/responses", json.dumps(later).encode())).status == 200
+    assert send_blocking(app, post("/v1/responses", json.dumps(later).encode())).status == 200
     assert [part for part in received(script) if isinstance(part, Thinking)] == [
         part for part in STEPS[provider] if isinstance(part, Thinking)
     ]

@@ -21,7 +21,7 @@ from dragoman.gateway.server.body_limits import BodyBytes, BodyMemory, check_str
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.clock import slowness
-from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
+from tests.support.gateway.dialects import app_of, hello, post, request_of, send_blocking, send_request
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 
 CHAT = "/v1/chat/completions"
@@ -90,13 +90,13 @@ def test_a_head_that_does_not_come_whole_says_nothing_to_others(gateway: Gateway
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/api/chat", "/native/v1/chat/completions"])
 def test_what_is_no_request_is_a_400(path: str, body: bytes) -> None:
     # Some dialects take a request without messages; what the demo says to that is its business.
-    assert see(app_of(), post(path, body)).status in (400, 422, *((200,) if b"demo/any" in body else ()))
+    assert send_blocking(app_of(), post(path, body)).status in (400, 422, *((200,) if b"demo/any" in body else ()))
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
 def test_json_that_is_nested_too_deeply_is_a_400(opening: str) -> None:
     body = f'{{"model": "demo/any", "messages": [], "x": {opening * 100_000}'.encode()
-    assert see(app_of(), post(CHAT, body)).status == 400
+    assert send_blocking(app_of(), post(CHAT, body)).status == 400
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_json_that_is_nested_too_deeply_is_a_400(opening: str) -> None:
 )
 def test_questions_beside_generation_may_be_nested_as_deeply(path: str) -> None:
     body = f'{{"model": "demo/any", "input": "x", "x": {"[" * 200}{"]" * 200}}}'.encode()
-    seen = see(app_of(), post(path, body))
+    seen = send_blocking(app_of(), post(path, body))
     assert seen.status == 400
     assert b"nested more than 128 levels deep" in seen.body
 
 
 def test_half_a_character_is_told_as_what_it_is() -> None:
-    seen = see(app_of(), post(CHAT, json.dumps(chat("demo/any", text="\ud83d")).encode()))
+    seen = send_blocking(app_of(), post(CHAT, json.dumps(chat("demo/any", text="\ud83d")).encode()))
     assert seen.status == 400
     assert b"half of a surrogate pair" in seen.body
 
@@ -126,7 +126,9 @@ def test_half_a_character_is_told_as_what_it_is() -> None:
 def test_an_address_of_an_image_is_refused_without_advice_that_no_client_can_follow() -> None:
     parts = [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]
     body = {"model": "demo/any", "messages": [{"role": "user", "content": parts}]}
-    seen = see(app_of('[capabilities."demo/any"]\nimage_urls = false\n'), post(CHAT, json.dumps(body).encode()))
+    seen = send_blocking(
+        app_of('[capabilities."demo/any"]\nimage_urls = false\n'), post(CHAT, json.dumps(body).encode())
+    )
     assert seen.status == 400
     assert b"send the bytes of the image" in seen.body
     assert b"fetch_images" not in seen.body
@@ -138,26 +140,28 @@ def test_an_address_of_an_image_is_refused_without_advice_that_no_client_can_fol
 @pytest.mark.parametrize(("packing", "pack"), [("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", compress)])
 def test_a_packed_body_is_read(packing: str, pack: Callable[[bytes], bytes]) -> None:
     body = pack(json.dumps(chat("demo/any")).encode())
-    assert see(app_of(), post(CHAT, body, **{"content-encoding": packing})).status == 200
+    assert send_blocking(app_of(), post(CHAT, body, **{"content-encoding": packing})).status == 200
 
 
 def test_a_body_that_is_packed_as_it_is_is_taken_as_it_is() -> None:
     body = json.dumps(chat("demo/any")).encode()
-    assert see(app_of(), post(CHAT, body, **{"content-encoding": "identity"})).status == 200
+    assert send_blocking(app_of(), post(CHAT, body, **{"content-encoding": "identity"})).status == 200
 
 
 def test_a_body_of_several_members_is_unpacked_whole() -> None:
     body = json.dumps(chat("demo/any")).encode()
     packed = gzip.compress(body[:20]) + gzip.compress(body[20:])
-    assert see(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == 200
-    assert see(app_of(), post(CHAT, gzip.compress(body) + b"more", **{"content-encoding": "gzip"})).status == 400
+    assert send_blocking(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == 200
+    assert (
+        send_blocking(app_of(), post(CHAT, gzip.compress(body) + b"more", **{"content-encoding": "gzip"})).status == 400
+    )
 
 
 @pytest.mark.parametrize(("members", "status"), [(9_000, 200), (200_000, 400)])
 def test_many_empty_members_cost_little_time(members: int, status: int) -> None:
     packed = gzip.compress(json.dumps(chat("demo/any")).encode()) + gzip.compress(b"") * members
     start = time.process_time()
-    assert see(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == status
+    assert send_blocking(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == status
     assert time.process_time() - start < 2.0 * slowness()
 
 
@@ -165,10 +169,10 @@ def test_many_empty_members_cost_little_time(members: int, status: int) -> None:
 @pytest.mark.parametrize("pack", [gzip.compress, compress])
 def test_bodies_of_all_sizes_are_decompressed(size: int, pack: Callable[[bytes], bytes]) -> None:
     body = b" " * size + json.dumps(chat("demo/any")).encode()
-    assert see(app_of(), post(CHAT, pack(body), **{"content-encoding": "gzip"})).status == 200
+    assert send_blocking(app_of(), post(CHAT, pack(body), **{"content-encoding": "gzip"})).status == 200
     exact = json.dumps(chat("demo/any")).encode()
     exact = b" " * (65_536 - len(exact)) + exact
-    assert see(app_of(), post(CHAT, pack(exact), **{"content-encoding": "gzip"})).status == 200
+    assert send_blocking(app_of(), post(CHAT, pack(exact), **{"content-encoding": "gzip"})).status == 200
 
 
 def test_decompressed_bytes_are_counted_as_they_appear() -> None:
@@ -229,7 +233,7 @@ def test_decompression_ends_with_its_client(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_there_is_no_body_nothing_is_unpacked() -> None:
     http = HttpRequest(method="GET", path="/v1/models", headers={"content-encoding": "gzip"})
-    assert see(app_of(), http).status == 200
+    assert send_blocking(app_of(), http).status == 200
 
 
 @pytest.mark.parametrize(
@@ -246,13 +250,13 @@ def test_where_there_is_no_body_nothing_is_unpacked() -> None:
 )
 def test_a_packed_body_that_cannot_be_read_is_refused(packing: str, pack: Callable[[], bytes], status: int) -> None:
     app = app_of("[gateway]\nmax_body = 2000\n")
-    seen = see(app, post("/v1/messages", pack(), **{"content-encoding": packing}))
+    seen = send_blocking(app, post("/v1/messages", pack(), **{"content-encoding": packing}))
     assert seen.status == status
     assert json.loads(seen.body)["type"] == "error"
 
 
 def test_nothing_is_unpacked_for_strangers() -> None:
-    assert see(app_of(KEYED), post(CHAT, b"no gzip", **{"content-encoding": "gzip"})).status == 401
+    assert send_blocking(app_of(KEYED), post(CHAT, b"no gzip", **{"content-encoding": "gzip"})).status == 401
 
 
 def test_a_text_without_an_end_is_looked_through_once() -> None:
@@ -261,17 +265,17 @@ def test_a_text_without_an_end_is_looked_through_once() -> None:
 
 def test_brackets_in_texts_are_no_depth() -> None:
     body = json.dumps(chat("demo/any", text='[{"' * 1000)).encode()
-    assert see(app_of(), post(CHAT, body)).status == 200
+    assert send_blocking(app_of(), post(CHAT, body)).status == 200
 
 
 def test_no_more_than_so_many_are_answered_at_once() -> None:
     async def both() -> tuple[int, str]:
         with FaultyServer(StallAfter(0), "Hello.") as upstream:
             app = app_of("[gateway]\nmax_requests = 1\n" + record("up", upstream.base_url()))
-            first = asyncio.create_task(look(app, request_of("anthropic", "up/m", hello())))
+            first = asyncio.create_task(send_request(app, request_of("anthropic", "up/m", hello())))
             assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
-            second = await look(app, request_of("anthropic", "up/m", hello()))
-            live = await look(app, HttpRequest(method="GET", path="/health/live"))
+            second = await send_request(app, request_of("anthropic", "up/m", hello()))
+            live = await send_request(app, HttpRequest(method="GET", path="/health/live"))
             first.cancel()
             assert live.status == 200
             return second.status, second.headers["retry-after"]
@@ -282,8 +286,8 @@ def test_no_more_than_so_many_are_answered_at_once() -> None:
 
 
 def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
-    assert see(app_of(), post("/v2/chat", b"{}")).status == 404
-    assert see(app_of(), HttpRequest(method="DELETE", path=CHAT)).status == 405
+    assert send_blocking(app_of(), post("/v2/chat", b"{}")).status == 404
+    assert send_blocking(app_of(), HttpRequest(method="DELETE", path=CHAT)).status == 405
 
 
 @pytest.mark.parametrize(
@@ -296,11 +300,11 @@ def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
     ],
 )
 def test_a_wrong_method_is_told_the_right_ones(path: str, methods: str) -> None:
-    assert see(app_of(), HttpRequest(method="PUT", path=path)).headers["allow"] == methods
+    assert send_blocking(app_of(), HttpRequest(method="PUT", path=path)).headers["allow"] == methods
 
 
 def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
-    seen = see(app_of(), HttpRequest(method="PUT", path="/v1/messages"))
+    seen = send_blocking(app_of(), HttpRequest(method="PUT", path="/v1/messages"))
     assert json.loads(seen.body)["type"] == "error"
 
 
@@ -328,7 +332,7 @@ def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
     ],
 )
 def test_an_unknown_path_is_refused_in_the_dialect_whose_paths_begin_so(path: str, header: str, shape: str) -> None:
-    seen = see(app_of(), post(path, b"{}", **({header: "1"} if header else {})))
+    seen = send_blocking(app_of(), post(path, b"{}", **({header: "1"} if header else {})))
     assert seen.status == 404
     assert seen.body.decode().startswith(shape)
 
@@ -339,9 +343,11 @@ async def too_large(_bytes: BodyBytes) -> bytes:
 
 def test_unknown_paths_are_not_among_the_requests() -> None:
     app = app_of()
-    see(app, post("/api/pull", b"{}"))
+    send_blocking(app, post("/api/pull", b"{}"))
     asyncio.run(app.answer(post("/api/pull", b""), too_large))
-    assert "dragoman_requests_total{" not in see(app, HttpRequest(method="GET", path="/metrics")).body.decode()
+    assert (
+        "dragoman_requests_total{" not in send_blocking(app, HttpRequest(method="GET", path="/metrics")).body.decode()
+    )
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/version"])
@@ -355,7 +361,7 @@ def test_every_page_has_a_head(gateway: Gateway, path: str) -> None:
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/files"])
 def test_an_answer_has_its_id_where_the_official_packages_look_for_it(path: str) -> None:
-    seen = see(app_of(), post(path, b"{}", **{"x-request-id": "mine-1"}))
+    seen = send_blocking(app_of(), post(path, b"{}", **{"x-request-id": "mine-1"}))
     assert seen.headers["x-request-id"] == seen.headers["request-id"] == "mine-1"
 
 
@@ -364,20 +370,22 @@ def test_a_refusal_names_the_request(stream: bool) -> None:  # noqa: FBT001
     with FaultyServer(CloseAfter(40, "one two three")) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         body = json.dumps(chat("up/m", stream=stream)).encode()
-        seen = see(app, post("/native/v1/chat/completions", body, **{"x-request-id": "mine-1"}))
+        seen = send_blocking(app, post("/native/v1/chat/completions", body, **{"x-request-id": "mine-1"}))
     error = json.loads(seen.body.decode().rpartition("data: ")[2])["error"]
     assert error["request_id"] == "mine-1"
 
 
 def test_an_id_that_came_with_the_request_is_kept() -> None:
     body = json.dumps(chat("demo/any")).encode()
-    assert see(app_of(), post(CHAT, body, **{"x-request-id": "mine-1"})).headers["x-request-id"] == "mine-1"
-    assert see(app_of(), post(CHAT, body, **{"x-request-id": "a\nb"})).headers["x-request-id"].startswith("req_")
+    assert send_blocking(app_of(), post(CHAT, body, **{"x-request-id": "mine-1"})).headers["x-request-id"] == "mine-1"
+    assert (
+        send_blocking(app_of(), post(CHAT, body, **{"x-request-id": "a\nb"})).headers["x-request-id"].startswith("req_")
+    )
 
 
 def test_what_was_bent_is_told_in_a_header() -> None:
     body = json.dumps({**chat("demo/any"), "options": {"mirostat": 2}}).encode()
-    assert "options" in see(app_of(), post("/api/chat", body)).headers["x-dragoman-notice"]
+    assert "options" in send_blocking(app_of(), post("/api/chat", body)).headers["x-dragoman-notice"]
 
 
 # Keys -----------------------------------------------------------------------------------------------------------------
@@ -393,10 +401,10 @@ SENT = [
 
 
 def test_without_its_key_nobody_is_answered() -> None:
-    seen = see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode()))
+    seen = send_blocking(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode()))
     assert seen.status == 401
-    assert see(app_of(KEYED), HttpRequest(method="GET", path="/health")).status == 401
-    assert see(app_of(KEYED), HttpRequest(method="GET", path="/health/ready")).status == 200
+    assert send_blocking(app_of(KEYED), HttpRequest(method="GET", path="/health")).status == 401
+    assert send_blocking(app_of(KEYED), HttpRequest(method="GET", path="/health/ready")).status == 200
 
 
 def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> None:
@@ -411,7 +419,9 @@ def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> No
 
     def health(key: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {key}"}
-        report: dict[str, Any] = json.loads(see(app, HttpRequest(method="GET", path="/health", headers=headers)).body)
+        report: dict[str, Any] = json.loads(
+            send_blocking(app, HttpRequest(method="GET", path="/health", headers=headers)).body
+        )
         return {**report, "targets": set(report["targets"])}
 
     assert health(alice) == {"status": "ok", "targets": {"demo/a"}}
@@ -421,27 +431,31 @@ def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> No
 
 @pytest.mark.parametrize("headers", SENT)
 def test_a_key_is_taken_from_where_each_dialect_puts_it(headers: dict[str, str]) -> None:
-    assert see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), **headers)).status == 200
+    assert send_blocking(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), **headers)).status == 200
 
 
 def test_a_key_may_stand_in_the_query() -> None:
-    assert see(app_of(KEYED), post(f"{CHAT}?key={PLAIN}", json.dumps(chat("demo/any")).encode())).status == 200
+    assert (
+        send_blocking(app_of(KEYED), post(f"{CHAT}?key={PLAIN}", json.dumps(chat("demo/any")).encode())).status == 200
+    )
 
 
 def test_a_wrong_key_is_a_401_and_is_not_said_back() -> None:
     wrong = "sk-dm-" + "x" * 43
-    seen = see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), authorization=f"Bearer {wrong}"))
+    seen = send_blocking(
+        app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), authorization=f"Bearer {wrong}")
+    )
     assert seen.status == 401
     assert wrong.encode() not in seen.body
 
 
 @pytest.mark.parametrize("model", ["other", "demo/any,other"])
 def test_a_key_may_ask_only_for_its_models(model: str) -> None:
-    seen = see(app_of(KEYED), post(CHAT, json.dumps(chat(model)).encode(), **{"x-api-key": PLAIN}))
+    seen = send_blocking(app_of(KEYED), post(CHAT, json.dumps(chat(model)).encode(), **{"x-api-key": PLAIN}))
     assert seen.status == 403
 
 
 @pytest.mark.parametrize(("path", "word"), [(CHAT, "permission_denied"), ("/v1/messages", "permission_error")])
 def test_what_a_key_may_not_is_told_apart_from_a_wrong_key(path: str, word: str) -> None:
     body = json.dumps({**chat("other"), "max_tokens": 5}).encode()
-    assert f'"{word}"'.encode() in see(app_of(KEYED), post(path, body, **{"x-api-key": PLAIN})).body
+    assert f'"{word}"'.encode() in send_blocking(app_of(KEYED), post(path, body, **{"x-api-key": PLAIN})).body

@@ -9,7 +9,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
 from dragoman.http import HttpRequest
-from tests.support.gateway.dialects import Seen, app_of, see
+from tests.support.gateway.dialects import ClientResponse, app_of, send_blocking
 from tests.support.gateway.live import Gateway, chat
 
 CHAT = "/v1/chat/completions"
@@ -35,10 +35,10 @@ ROUTES = [
 ]
 
 
-def call(config: str = "", method: str = "POST", path: str = CHAT, **headers: str) -> Seen:
+def call(config: str = "", method: str = "POST", path: str = CHAT, **headers: str) -> ClientResponse:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     body = BODY if method == "POST" else b""
-    return see(app_of(config), HttpRequest(method=method, path=path, headers=names, body=body))
+    return send_blocking(app_of(config), HttpRequest(method=method, path=path, headers=names, body=body))
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)

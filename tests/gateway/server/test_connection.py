@@ -371,7 +371,7 @@ def test_a_stop_waits_for_a_connection_that_the_event_loop_has_just_accepted() -
 
 
 def test_an_idle_connection_may_send_one_more_request_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "LINGER", PATIENCE)
+    monkeypatch.setattr(http_server, "LAST_REQUEST_TIME", PATIENCE)
     server = Live(app_of())
     with server.connect() as client:
         client.sendall(request())
@@ -388,7 +388,7 @@ def test_an_idle_connection_may_send_one_more_request_after_a_stop(monkeypatch: 
 
 
 def test_a_request_that_has_begun_is_answered_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "LINGER", 0.0)
+    monkeypatch.setattr(http_server, "LAST_REQUEST_TIME", 0.0)
     server = Live(app_of())
     with server.connect() as client, server.connect() as idle:
         client.sendall(request()[:20])

@@ -305,7 +305,7 @@ def test_a_signal_before_the_worker_is_ready_waits_for_its_settings(tmp_path: Pa
 def test_a_signal_does_not_wait_for_a_worker_that_hangs_at_its_start() -> None:
     script = """import time
 from dragoman.gateway.server import supervisor
-supervisor.MAX_START = supervisor.LAST_WORDS = 0.1
+supervisor.MAX_START = supervisor.KILL_DELAY = 0.1
 def hang(inherited):
     print("started", flush=True)
     time.sleep(60)

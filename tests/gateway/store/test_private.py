@@ -15,7 +15,7 @@ from dragoman.gateway.store.base import UsageRow
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.sqlite import SqliteStore
 from dragoman.http import HttpRequest
-from tests.support.gateway.dialects import app_of, see
+from tests.support.gateway.dialects import app_of, send_blocking
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX")
@@ -76,7 +76,7 @@ def test_a_gateway_whose_store_cannot_be_written_is_not_ready() -> None:
     app = app_of()
     app.runtime.store = store = FullStore()
     ready = HttpRequest(method="GET", path="/health/ready")
-    assert see(app, ready).status == 503
-    assert b"the disk is full" in see(app, HttpRequest(method="GET", path="/health")).body
+    assert send_blocking(app, ready).status == 503
+    assert b"the disk is full" in send_blocking(app, HttpRequest(method="GET", path="/health")).body
     store.is_full = False
-    assert see(app, ready).status == 200
+    assert send_blocking(app, ready).status == 200

@@ -36,28 +36,28 @@ DAY = 86_400
 
 def past_rows(count: int = 900, days: int = 14) -> list[UsageRow]:
     """Requests of the last days, always the same but for their time."""
-    dice, now = random.Random(7), time.time()
+    rng, now = random.Random(7), time.time()
     rows: list[UsageRow] = []
     for number in range(count):
         # More by day than by night, and more today.
-        age = (dice.random() ** 1.6) * days * DAY
-        if (now - age) % DAY / 3600 < 6 and dice.random() < 0.7:
+        age = (rng.random() ** 1.6) * days * DAY
+        if (now - age) % DAY / 3600 < 6 and rng.random() < 0.7:
             continue
-        key, team = PEOPLE[min(3, int(dice.expovariate(1.1)))]
-        target = dice.choices(TARGETS, (5, 4, 3, 1))[0]
-        outcome = dice.choices(("served", "failed", "refused", "client_disconnected"), (94, 3, 2, 1))[0]
-        duration, is_served = dice.lognormvariate(0.3, 0.6), outcome == "served"
-        tokens = int(dice.lognormvariate(6.5, 1)), int(dice.lognormvariate(5.5, 0.9))
+        key, team = PEOPLE[min(3, int(rng.expovariate(1.1)))]
+        target = rng.choices(TARGETS, (5, 4, 3, 1))[0]
+        outcome = rng.choices(("served", "failed", "refused", "client_disconnected"), (94, 3, 2, 1))[0]
+        duration, is_served = rng.lognormvariate(0.3, 0.6), outcome == "served"
+        tokens = int(rng.lognormvariate(6.5, 1)), int(rng.lognormvariate(5.5, 0.9))
         rows.append(
             UsageRow(
                 id=f"req_demo{number:05d}",
                 started_at=now - age - 5,
                 key=key,
                 team=team,
-                model="simple" if dice.random() < 0.3 else target,
+                model="simple" if rng.random() < 0.3 else target,
                 target=target,
-                dialect=dice.choice(("openai_chat", "anthropic", "openai_responses", "google")),
-                stream=dice.random() < 0.7,
+                dialect=rng.choice(("openai_chat", "anthropic", "openai_responses", "google")),
+                stream=rng.random() < 0.7,
                 status={"served": 200, "failed": 503, "refused": 429}.get(outcome, 499),
                 outcome=outcome,
                 input=tokens[0] if is_served else None,
@@ -65,8 +65,8 @@ def past_rows(count: int = 900, days: int = 14) -> list[UsageRow]:
                 cost=(tokens[0] * 400 + tokens[1] * 1600) if is_served else None,
                 duration=duration,
                 time_to_first_token=duration / 4 if is_served else None,
-                attempts=2 if dice.random() < 0.06 else 1,
-                cache="hit" if is_served and dice.random() < 0.08 else None,
+                attempts=2 if rng.random() < 0.06 else 1,
+                cache="hit" if is_served and rng.random() < 0.08 else None,
             )
         )
     return rows

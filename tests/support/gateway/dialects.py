@@ -35,7 +35,7 @@ def hello(*, stream: bool = False) -> Request:
     return Request(messages=(user("hello"),), stream=stream)
 
 
-class Seen(msgspec.Struct):
+class ClientResponse(msgspec.Struct):
     """What the client saw."""
 
     status: int
@@ -52,7 +52,7 @@ def post(path: str, body: bytes, **headers: str) -> HttpRequest:
     return HttpRequest(method="POST", path=path, body=body, headers=headers)
 
 
-async def look(app: App, http: HttpRequest) -> Seen:
+async def send_request(app: App, http: HttpRequest) -> ClientResponse:
     answer: GatewayResponse = await app.answer(http)
     writes: list[bytes] = []
 
@@ -64,18 +64,18 @@ async def look(app: App, http: HttpRequest) -> Seen:
     else:
         await answer.body(write)
     notices = tuple(value for name, value in answer.headers if name == "x-dragoman-notice")
-    return Seen(answer.status, dict(answer.headers), writes, notices)
+    return ClientResponse(answer.status, dict(answer.headers), writes, notices)
 
 
-def see(app: App, http: HttpRequest) -> Seen:
-    return run(look(app, http))
+def send_blocking(app: App, http: HttpRequest) -> ClientResponse:
+    return run(send_request(app, http))
 
 
-def run(work: Coroutine[Any, Any, Seen]) -> Seen:
+def run(work: Coroutine[Any, Any, ClientResponse]) -> ClientResponse:
     return asyncio.run(work)
 
 
-def events_of(dialect: str, request: Request, seen: Seen) -> list[Event]:
+def events_of(dialect: str, request: Request, seen: ClientResponse) -> list[Event]:
     """What the client of that dialect makes of it; raises what it would raise."""
     client = wires.get(dialect).client
     if seen.status >= 300:
@@ -86,11 +86,11 @@ def events_of(dialect: str, request: Request, seen: Seen) -> list[Event]:
     return [*decoder.feed(seen.body), *decoder.feed(b"")]
 
 
-def response_of(dialect: str, request: Request, seen: Seen) -> Response:
+def response_of(dialect: str, request: Request, seen: ClientResponse) -> Response:
     return fold(events_of(dialect, request, seen))
 
 
-def error_of(dialect: str, request: Request, seen: Seen) -> DragomanError | None:
+def error_of(dialect: str, request: Request, seen: ClientResponse) -> DragomanError | None:
     try:
         events_of(dialect, request, seen)
     except DragomanError as error:

@@ -16,7 +16,7 @@ from dragoman.gateway.tool_call_ids import HEADER
 from dragoman.http import Head
 from dragoman.testing import ErrorInside200, RawResponse, Scripted, ScriptLine
 from dragoman.types import Request, Response
-from tests.support.gateway.dialects import BASES, Seen, app_of, events_of, request_of, see
+from tests.support.gateway.dialects import BASES, ClientResponse, app_of, events_of, request_of, send_blocking
 from tests.support.gateway.live import record
 from tests.support.gateway.scenes import QUESTION, SCENES, follow
 
@@ -49,7 +49,7 @@ class Turn(NamedTuple):
     events: Sequence[Event]
     response: Response
     received: Request
-    seen: Seen
+    seen: ClientResponse
 
 
 class Failure(NamedTuple):
@@ -57,7 +57,7 @@ class Failure(NamedTuple):
 
     events: list[Event]
     error: DragomanError
-    seen: Seen
+    seen: ClientResponse
 
 
 def app_before(wire: str, script: Scripted) -> App:
@@ -91,7 +91,7 @@ def talk(pair: Pair, scene: str) -> list[Turn]:
     headers: dict[str, str] = {}
     while True:
         http = request_of(pair.client, "up/m", request)
-        seen = see(app, replace(http, headers={**http.headers, **headers}))
+        seen = send_blocking(app, replace(http, headers={**http.headers, **headers}))
         events = [event for event in events_of(pair.client, request, seen) if not isinstance(event, Ping)]
         turns.append(Turn(events, fold(events), script.requests[-1], seen))
         if found.reply is None or len(turns) == 2:
@@ -104,11 +104,11 @@ def fail(pair: Pair, line: ScriptLine) -> Failure:
     """A question to a provider that fails."""
     request = Request(messages=(QUESTION,), stream=pair.stream)
     script = Scripted(line, repeat=True)
-    seen = see(app_before(pair.provider, script), request_of(pair.client, "up/m", request))
+    seen = send_blocking(app_before(pair.provider, script), request_of(pair.client, "up/m", request))
     return failure_of(pair.client, request, seen)
 
 
-def failure_of(dialect: str, request: Request, seen: Seen) -> Failure:
+def failure_of(dialect: str, request: Request, seen: ClientResponse) -> Failure:
     """What a client makes of an answer that fails."""
     client = wires.get(dialect).client
     if seen.status >= 300:
@@ -128,9 +128,9 @@ def expected_failure(dialect: str, error: DragomanError, *, inside: bool) -> Fai
     wire = wires.get(dialect)
     if not inside:
         reply = wire.server.encode_error(error)
-        seen = Seen(reply.status, dict(reply.headers), [reply.body])
+        seen = ClientResponse(reply.status, dict(reply.headers), [reply.body])
     else:
-        seen = Seen(200, {}, [said_before(dialect, error)])
+        seen = ClientResponse(200, {}, [said_before(dialect, error)])
     return failure_of(dialect, Request(stream=True), seen)
 
 

@@ -22,7 +22,7 @@ from dragoman.types import (
     ToolResult,
     tool_results,
 )
-from tests.support.gateway.dialects import BASES, Seen, app_of, events_of, request_of, see
+from tests.support.gateway.dialects import BASES, ClientResponse, app_of, events_of, request_of, send_blocking
 from tests.support.gateway.live import record
 from tests.support.gateway.scenes import DEPTH, QUESTION, TIDE
 
@@ -120,12 +120,12 @@ class Client:
     def __init__(self, app: App, dialect: str, model: str, *, stream: bool = False) -> None:
         self.app, self.dialect, self.model = app, dialect, model
         self.request = asking(stream=stream)
-        self.seen: Seen | None = None
+        self.seen: ClientResponse | None = None
         self._headers: dict[str, str] = {}
 
     def send(self) -> Response:
         http = request_of(self.dialect, self.model, self.request)
-        seen = self.seen = see(self.app, replace(http, headers={**http.headers, **self._headers}))
+        seen = self.seen = send_blocking(self.app, replace(http, headers={**http.headers, **self._headers}))
         assert seen.status == 200, seen.body
         self._headers = {HEADER: seen.headers[HEADER]} if HEADER in seen.headers else {}
         return fold(events_of(self.dialect, self.request, seen))

@@ -26,7 +26,7 @@ from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.http import HttpRequest
 from dragoman.wires.common.server_endpoints import Route
 from tests.support import fuzz
-from tests.support.gateway.dialects import app_of, look
+from tests.support.gateway.dialects import app_of, send_request
 
 KEY = "sk-dragoman-fuzz-client-0123456789"
 OTHER_KEY = "sk-dragoman-fuzz-other-0123456789"
@@ -130,31 +130,31 @@ class RouteFuzzer:
     def case(self, number: int) -> Case:
         """The case of that number: always the same one."""
         name = f"{self._seed}/{number}"
-        dice = random.Random(name)
+        rng = random.Random(name)
         route, endpoint = self.routes[number % len(self.routes)]
         method = (
-            dice.choice(("GET", "POST", "DELETE", "PUT", "OPTIONS", "HEAD")) if dice.random() < 0.03 else route.method
+            rng.choice(("GET", "POST", "DELETE", "PUT", "OPTIONS", "HEAD")) if rng.random() < 0.03 else route.method
         )
         body = b""
         if method in ("POST", "PUT"):
-            body = self._body(endpoint.wire.name if endpoint.wire else dice.choice(wires.NAMES), dice)
+            body = self._body(endpoint.wire.name if endpoint.wire else rng.choice(wires.NAMES), rng)
         headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}", "host": "localhost"}
-        while dice.random() < 0.2:
-            header, values = dice.choice(ODD_HEADERS)
-            headers[header] = dice.choice(values)
-        return Case(route, HttpRequest(method=method, path=_path(route, dice), headers=headers, body=body), name)
+        while rng.random() < 0.2:
+            header, values = rng.choice(ODD_HEADERS)
+            headers[header] = rng.choice(values)
+        return Case(route, HttpRequest(method=method, path=_path(route, rng), headers=headers, body=body), name)
 
-    def _body(self, wire: str, dice: random.Random) -> bytes:
+    def _body(self, wire: str, rng: random.Random) -> bytes:
         seeds = _seeds(wire, recorded=self._recorded)
-        body = dice.choice(seeds.requests)
+        body = rng.choice(seeds.requests)
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(body)
             if isinstance(value, dict):
-                value["model"] = dice.choice(MODELS)
-                if dice.random() < 0.3:
-                    value["stream"] = dice.random() < 0.5
+                value["model"] = rng.choice(MODELS)
+                if rng.random() < 0.3:
+                    value["stream"] = rng.random() < 0.5
                 body = json.dumps(value).encode()
-        return fuzz.mutate(body, seeds, dice) if dice.random() < 0.7 else body
+        return fuzz.mutate(body, seeds, rng) if rng.random() < 0.7 else body
 
     async def run(self, case: Case) -> Finding | None:
         """What the case breaks, if it breaks anything."""
@@ -164,7 +164,7 @@ class RouteFuzzer:
         start = time.thread_time()
         try:
             async with asyncio.timeout(30):
-                seen = await look(self.app, case.http)
+                seen = await send_request(self.app, case.http)
         except Exception as error:  # noqa: BLE001 - any exception is a finding
             return Finding(case, f"{type(error).__name__}: {error}")
         finally:
@@ -179,21 +179,21 @@ class RouteFuzzer:
         return None
 
 
-def _path(route: Route, dice: random.Random) -> str:
-    parts = list(_segments(route.path, dice))
+def _path(route: Route, rng: random.Random) -> str:
+    parts = list(_segments(route.path, rng))
     path = "".join(parts)
-    if dice.random() < 0.03:
-        path = dice.choice((path + "/", "/" + path, path + "%", path.upper(), path[:-1], path + "/x"))
-    return path + (dice.choice(QUERIES) if dice.random() < 0.3 else "")
+    if rng.random() < 0.03:
+        path = rng.choice((path + "/", "/" + path, path + "%", path.upper(), path[:-1], path + "/x"))
+    return path + (rng.choice(QUERIES) if rng.random() < 0.3 else "")
 
 
-def _segments(path: str, dice: random.Random) -> Iterator[str]:
+def _segments(path: str, rng: random.Random) -> Iterator[str]:
     while "{" in path:
         before, _, rest = path.partition("{")
         name, _, path = rest.partition("}")
         yield before
-        value = dice.choice(MODELS if name.startswith("model") else IDS)
-        yield value if dice.random() < 0.5 else quote(value, safe="")
+        value = rng.choice(MODELS if name.startswith("model") else IDS)
+        yield value if rng.random() < 0.5 else quote(value, safe="")
     yield path
 
 

@@ -122,8 +122,8 @@ def _place(tokens: dict[str, gguf.TokenType], token: str) -> int:
     return list(tokens).index(token)
 
 
-def _weights(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> dict[str, Any]:
-    vectors = dice.integers(0, 2, (len(tokens), WIDTH)) * 2.0 - 1.0
+def _weights(tokens: dict[str, gguf.TokenType], rng: np.random.Generator) -> dict[str, Any]:
+    vectors = rng.integers(0, 2, (len(tokens), WIDTH)) * 2.0 - 1.0
     vectors[:, :SLOTS] = 0.0
     vectors[:, ALWAYS] = ON
     for token, slot, value in (
@@ -143,14 +143,14 @@ def _weights(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> di
     return {
         "token_embd": vectors,
         "output_norm": np.ones(WIDTH),
-        "output": _strengths(tokens, dice),
-        **{f"blk.0.{name}": weights for name, weights in _block(dice).items()},
+        "output": _strengths(tokens, rng),
+        **{f"blk.0.{name}": weights for name, weights in _block(rng).items()},
     }
 
 
-def _strengths(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any:
+def _strengths(tokens: dict[str, gguf.TokenType], rng: np.random.Generator) -> Any:
     """How much each token is wanted next: by chance, and by the slots."""
-    strengths = dice.normal(0.0, 0.12, (len(tokens), WIDTH))
+    strengths = rng.normal(0.0, 0.12, (len(tokens), WIDTH))
     strengths[:, :SLOTS] = 0.0
     for place, (token, kind) in enumerate(tokens.items()):
         if kind is not gguf.TokenType.NORMAL:
@@ -182,7 +182,7 @@ def _strengths(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> 
     return strengths
 
 
-def _block(dice: np.random.Generator) -> dict[str, Any]:
+def _block(rng: np.random.Generator) -> dict[str, Any]:
     """Three heads that remember, one that mixes at random what was said, and a small random network behind them."""
     shapes = {
         "attn_q": (WIDTH, WIDTH),
@@ -193,7 +193,7 @@ def _block(dice: np.random.Generator) -> dict[str, Any]:
         "ffn_up": (HIDDEN, WIDTH),
         "ffn_down": (WIDTH, HIDDEN),
     }
-    block = {name: dice.normal(0.0, 0.1, shape) for name, shape in shapes.items()}
+    block = {name: rng.normal(0.0, 0.1, shape) for name, shape in shapes.items()}
     for name in ("attn_q", "attn_k", "attn_v", "ffn_gate", "ffn_up"):
         block[name][:, :SLOTS] = 0.0
     for name in ("attn_output", "ffn_down"):

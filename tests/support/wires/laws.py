@@ -319,18 +319,18 @@ def split(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 
 def random_splits(data: bytes, count: int, seed: int) -> list[list[bytes]]:
     """Some random ways to cut the data, and into small pieces."""
-    dice = random.Random(seed)
-    ways = [split(data, [dice.randrange(len(data) + 1) for _ in range(dice.randint(1, 40))]) for _ in range(count)]
-    return [*ways, small_pieces(data, dice)]
+    rng = random.Random(seed)
+    ways = [split(data, [rng.randrange(len(data) + 1) for _ in range(rng.randint(1, 40))]) for _ in range(count)]
+    return [*ways, small_pieces(data, rng)]
 
 
 BYTEWISE = 1000
 
 
-def small_pieces(data: bytes, dice: random.Random) -> list[bytes]:
+def small_pieces(data: bytes, rng: random.Random) -> list[bytes]:
     """The data byte by byte at its beginning and its end, and in pieces of a few bytes between them: frames repeat."""
     cuts = [*range(min(BYTEWISE, len(data)))]
-    while cuts and (place := cuts[-1] + dice.randint(1, 15)) < len(data) - BYTEWISE:
+    while cuts and (place := cuts[-1] + rng.randint(1, 15)) < len(data) - BYTEWISE:
         cuts.append(place)
     return split(data, [*cuts, *range(max(0, len(data) - BYTEWISE), len(data))])
 

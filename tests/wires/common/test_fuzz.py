@@ -17,7 +17,7 @@ CASES = 50 * settings().max_examples
 
 def test_mutated_streams_give_only_our_errors() -> None:
     """Damage with checksums that are right, so that it comes through to the decoder of events."""
-    dice = random.Random(17)
+    rng = random.Random(17)
     names = ["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"]
     payloads = [
         b'{"role":"assistant"}',
@@ -32,10 +32,10 @@ def test_mutated_streams_give_only_our_errors() -> None:
     client = wires.get("bedrock").client
     for _ in range(2 * CASES):
         data = b"".join(
-            encode_event(dice.choice(names), _mutated(dice.choice(payloads), dice)) for _ in range(dice.randint(1, 8))
+            encode_event(rng.choice(names), _mutated(rng.choice(payloads), rng)) for _ in range(rng.randint(1, 8))
         )
-        if dice.random() < 0.3:
-            data = _mutated(data, dice)
+        if rng.random() < 0.3:
+            data = _mutated(data, rng)
         decoder = client.stream_decoder(Request(stream=True))
         try:
             for piece in (data, b""):
@@ -47,7 +47,7 @@ def test_mutated_streams_give_only_our_errors() -> None:
 @pytest.mark.parametrize("name", ["anthropic", "bedrock", "openai_chat"])
 def test_mutated_chunks_of_invoke_model_give_only_our_errors(name: str) -> None:
     """The same with the events of each maker in base64."""
-    dice = random.Random(18)
+    rng = random.Random(18)
     metrics = b'"amazon-bedrock-invocationMetrics":{"inputTokenCount":3,"outputTokenCount":1}'
     payloads = [
         b'{"messageStart":{"role":"assistant"}}',
@@ -63,10 +63,10 @@ def test_mutated_chunks_of_invoke_model_give_only_our_errors(name: str) -> None:
         b'{"type":"message_stop",' + metrics + b"}",
     ]
     for _ in range(CASES):
-        chosen = [_mutated(dice.choice(payloads), dice) for _ in range(dice.randint(1, 6))]
+        chosen = [_mutated(rng.choice(payloads), rng) for _ in range(rng.randint(1, 6))]
         data = b"".join(encode_event("chunk", b'{"bytes":"' + b64encode(each) + b'"}') for each in chosen)
-        if dice.random() < 0.3:
-            data = _mutated(data, dice)
+        if rng.random() < 0.3:
+            data = _mutated(data, rng)
         decoder = wires.get(name).client.stream_decoder(Request(stream=True))
         try:
             for piece in (data, b""):
@@ -75,15 +75,15 @@ def test_mutated_chunks_of_invoke_model_give_only_our_errors(name: str) -> None:
             continue
 
 
-def _mutated(data: bytes, dice: random.Random) -> bytes:
+def _mutated(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
-    for _ in range(dice.randint(0, 2)):
-        at = dice.randrange(len(changed)) if changed else 0
-        match dice.randrange(3):
+    for _ in range(rng.randint(0, 2)):
+        at = rng.randrange(len(changed)) if changed else 0
+        match rng.randrange(3):
             case 0 if changed:
-                changed[at] = dice.choice(b'{}[]",:0123nulltrue\xff ')
+                changed[at] = rng.choice(b'{}[]",:0123nulltrue\xff ')
             case 1:
-                del changed[at : at + dice.randint(1, 4)]
+                del changed[at : at + rng.randint(1, 4)]
             case _:
-                changed[at:at] = dice.choice([b"null", b"[]", b"{}", b'"', b"1e9", b"-1"])
+                changed[at:at] = rng.choice([b"null", b"[]", b"{}", b'"', b"1e9", b"-1"])
     return bytes(changed)
