@@ -302,6 +302,15 @@ def test_the_reference_has_every_attribute_of_an_error(reference: dict[str, str]
     assert {name for name in attributes if not name.startswith("_")} | {"target", "http_status"} <= listed
 
 
+def test_a_chapter_of_the_reference_begins_with_what_users_need(reference: dict[str, str]) -> None:
+    def names(page: str) -> list[str]:
+        return re.findall(r"^## `?(\w+)", reference[f"api/{page}"], re.MULTILINE)
+
+    assert names("streams")[:3] == ["Stream", "AsyncStream", "TextDelta"]
+    assert names("streams")[-1] == "Assembler"
+    assert names("testing")[0] == "Scripted"
+
+
 def test_the_examples_of_the_reference_import_what_they_use(reference: dict[str, str]) -> None:
     for name, page in reference.items():
         for block in re.findall(r"^```pycon\n(.*?)^```", page, re.MULTILINE | re.DOTALL):

@@ -49,6 +49,18 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
 }
 """The chapters of the API reference, by the beginnings of the modules that define the names."""
 
+FIRST: dict[str, tuple[str, ...]] = {
+    "Calls": ("model", "Model", "Registry", "generate", "agenerate", "stream", "astream", "extract", "aextract"),
+    "Messages, requests and responses": ("Message", "user", "assistant", "system", "Response", "Usage", "Cost"),
+    "Streams and events": ("Stream", "AsyncStream", "TextDelta", "ThinkingDelta", "ToolCallDelta", "Restarted"),
+    "Tools": ("tool", "Toolbox", "Context"),
+    "Agents": ("Agent", "Result", "Step", "Budget", "AgentStream", "AsyncAgentStream"),
+    "Chains, health and providers": ("HealthPolicy", "Provider", "Target", "Capabilities", "Quirks"),
+    "Testing": ("Scripted", "FaultyServer", "Recorder", "Replayer"),
+}
+"""The names that a chapter begins with; the others follow in alphabetical order."""
+LAST = frozenset({"Assembler"})
+
 
 def pages() -> dict[str, str]:
     """The Markdown of each page by its name, without `.md`."""
@@ -70,12 +82,13 @@ def pages() -> dict[str, str]:
 def _api() -> dict[str, str]:
     """A page for each subject, and one that lists them with their names."""
     chapters: dict[str, list[str]] = {subject: [] for subject in SUBJECTS}
-    for name in sorted(dragoman.__all__, key=str.lower):
+    for name in dragoman.__all__:
         value = getattr(dragoman, name)
         if not (isinstance(value, type) and issubclass(value, dragoman.DragomanError)):
             chapters[_subject(getattr(value, "__module__", type(value).__name__))].append(name)
     made = {}
     for subject, names in chapters.items():
+        _sort(names, subject)
         lines = [f"# {subject}", ""]
         if subject in OPTIONS:
             lines += _options(OPTIONS[subject])
@@ -83,10 +96,17 @@ def _api() -> dict[str, str]:
             lines += _described(name, getattr(dragoman, name))
         made[f"api/{_page(subject)}"] = "\n".join(lines)
     lines = ["# Testing", "", "The names of `dragoman.testing`. [Testing](../../docs/testing.md) has examples.", ""]
-    chapters["Testing"] = sorted(dragoman.testing.__all__, key=str.lower)
+    chapters["Testing"] = [*dragoman.testing.__all__]
+    _sort(chapters["Testing"], "Testing")
     for name in chapters["Testing"]:
         lines += _described(name, getattr(dragoman.testing, name))
     return {"api/index": _api_index(chapters), **made, "api/testing": "\n".join(lines)}
+
+
+def _sort(names: list[str], subject: str) -> None:
+    """Sort the names of a chapter: those that users need first, then by the alphabet."""
+    first = FIRST.get(subject, ())
+    names.sort(key=lambda name: (first.index(name) if name in first else len(first), name in LAST, name.lower()))
 
 
 def _api_index(chapters: dict[str, list[str]]) -> str:
@@ -94,7 +114,8 @@ def _api_index(chapters: dict[str, list[str]]) -> str:
         "# API",
         "",
         "Every public name of `dragoman` and `dragoman.testing`, made from the docstrings. "
-        "[Errors](../errors.md) have their own page. `import dragoman` is enough for all names outside of *Testing*.",
+        "[Errors](../errors.md) have their own page. `import dragoman` is enough for the names of these pages, except "
+        "those of *Testing*. What an example needs from other modules, it imports.",
         "",
     ]
     rows = (

@@ -23,7 +23,7 @@ CURES = {
     "ProviderError": "Read `error.message`, which is the text of the provider.",
     "RateLimited": "Wait for `error.retry_after` seconds, send less at once, or add a target.",
     "ReadTimeout": "Raise `Timeouts(first_event=…, idle=…)`, or add a target.",
-    "RequestError": "Nothing was sent. Correct the request.",
+    "RequestError": "Correct what the message names.",
     "RequestTooLarge": "Send fewer or smaller images and documents, or upload them as files.",
     "Reset": "It is retried. If it stays, look for a proxy or a load balancer that closes connections.",
     "ServerFault": "It is retried. Look at the status page of the provider, and add a target of another one.",
@@ -31,7 +31,8 @@ CURES = {
     "StoreDown": "Start the store of the gateway, or correct `store` in its config.",
     "TimedOut": "The message names the limit that has passed; raise it with `timeout=`.",
     "TooLarge": "The answer exceeds a limit of dragoman: ask for less.",
-    "ToolLoop": "The model repeats failing calls: improve the description of the tool or its error message.",
+    "ToolLoop": "The model repeats calls, or they only fail: improve the tool's description or its error message, or change "
+    "`repeat_limit=` or `tool_error_limit=`.",
     "TransportError": "There was no response. Check the network and the base URL.",
     "Truncated": "The answer has no end. It is retried; if it stays, the server or a proxy cuts answers off.",
     "Unsupported": "Choose a target that supports it ([table](../docs/providers.md)), or add one to the chain.",

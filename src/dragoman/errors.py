@@ -1,7 +1,7 @@
 """The errors of a call.
 
 DragomanError
- ├ RequestError      the request is wrong, and nothing was sent
+ ├ RequestError      the request is wrong, and was not sent
  │  └ Unsupported, InvalidRequest, InvalidTool
  ├ ProviderError     the provider answered with an error
  │  └ AuthFailed, RateLimited, Overloaded, ContextTooLong, Blocked, ModelNotFound,
@@ -220,7 +220,10 @@ class SetupError(DragomanError):
 
 
 class RequestError(DragomanError):
-    """The request is wrong; nothing was sent."""
+    """The request is wrong; it was not sent.
+
+    In a run of an agent, earlier steps were sent. One case is `Budget(money=)` after a target whose price is not known.
+    """
 
     retry = False
     fail_over = False
@@ -249,7 +252,7 @@ class ProviderError(DragomanError):
 
 
 class AuthFailed(ProviderError):
-    """The key is wrong, or does not allow this; another target may have a better one."""
+    """There is no key, or it is wrong or does not allow this; another target may have a better one."""
 
     retry = False
     count_failure = False
@@ -443,7 +446,7 @@ class _AgentStopped(DragomanError):
 
 
 class ToolLoop(_AgentStopped):
-    """The agent repeated the same tool calls; `result` is the result so far."""
+    """The agent repeated the same tool calls, or its tool calls only failed; `result` is the result so far."""
 
 
 class MaxSteps(_AgentStopped):

@@ -174,7 +174,9 @@ class AsyncClosableStream:
 
 
 class Stream(ClosableStream):
-    """A streamed answer: iterate it for its items; the last is the Response. Leaving the loop closes the connection.
+    """A streamed answer: iterate it for its items; the last is the Response.
+
+    Leaving the loop closes the connection. Inside a `with` block it does not: there, another loop continues.
 
     >>> from dragoman import Registry
     >>> with Registry(env={}).model("demo/any").stream("hello") as stream:
@@ -278,7 +280,7 @@ T = TypeVar("T")
 class TypedStream(ClosableStream, Generic[T]):
     """A typed answer while it arrives: iterate it for partial JSON values; the last item is the value of the type.
 
-    Yielded values are never changed. Leaving the loop closes the connection.
+    Yielded values are never changed. Leaving the loop closes the connection, except inside a `with` block.
 
     >>> from dragoman import Registry
     >>> with Registry(env={}).model("demo/any").stream_extract(list[int], "One, 2, 3") as stream:

@@ -333,3 +333,11 @@ def test_clients_may_use_the_other_names_of_a_provider() -> None:
     config = decode_config('[providers.openai]\napi_key = "k"\n')
     assert config.providers == {"openai", "openai-chat", "openai-responses"}
     assert decode_config('[gateway]\nproviders = ["google"]\n').providers >= {"google", "gemini"}
+
+
+def test_the_variable_of_an_empty_hash_is_named() -> None:
+    with pytest.raises(SetupError) as caught:
+        decode_config('keys.alice.hash = "${ALICE_HASH}"\nkeys.bob.hash = ""', {"ALICE_HASH": ""})
+    alice, bob = str(caught.value).splitlines()[1:]
+    assert alice.endswith("make one with `dragoman keys new NAME`; the variable ALICE_HASH is empty")
+    assert bob.endswith("make one with `dragoman keys new NAME`")

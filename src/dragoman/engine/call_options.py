@@ -23,7 +23,7 @@ class CallOptions(TypedDict, total=False):
     tools: ToolLike | HostedTool | Opaque | SdkValue | Iterable[ToolLike | HostedTool | Opaque | SdkValue] | None
     """Tools that the model may call: functions, `Tool` values, or definitions as other SDKs have them."""
     tool_choice: str | SdkValue | None
-    """`auto`, `none`, `required`, or the name of a tool; or the dict of another SDK."""
+    """`auto`, `none`, `required` (or `any`), or the name of a tool; or the dict of another SDK."""
     parallel_tool_calls: bool | None
     """Whether one answer may have several tool calls."""
     schema: JsonObject | None

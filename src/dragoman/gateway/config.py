@@ -254,8 +254,13 @@ def decode_tables(source: dict[str, Any], env: Mapping[str, str], /) -> Config:
     providers = _check_names(config, env, problems)
     if problems:
         places = {_place(problem) for problem in problems[:unset]}
-        others = (problem for problem in problems[unset:] if _place(problem) not in places)
-        raise settings.config_error(dict.fromkeys((*problems[:unset], *others)))
+        others = [problem for problem in problems[unset:] if _place(problem) not in places]
+        empty = dict(settings.empty_variables(source, env))
+        named = [
+            f"{problem}; the variable {empty[place]} is empty" if (place := _place(problem)) in empty else problem
+            for problem in others
+        ]
+        raise settings.config_error(dict.fromkeys((*problems[:unset], *named)))
     return msgspec.structs.replace(config, providers=providers)
 
 

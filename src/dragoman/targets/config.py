@@ -6,7 +6,7 @@ used by `Registry.add_provider`, `alias` and `set_capabilities`. Errors never sh
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -311,6 +311,19 @@ def expand_variables(value: Any, env: Mapping[str, str], where: str, problems: l
         return env.get(name, default or "")
 
     return re.sub(_VARIABLE, value_of, value)
+
+
+def empty_variables(value: Any, env: Mapping[str, str], where: str = "", /) -> Iterator[tuple[str, str]]:
+    """The places of texts that are one variable which is set and empty, each with the name of the variable.
+
+    >>> list(empty_variables({"keys": {"a": {"hash": "${A_HASH}"}}}, {"A_HASH": ""}))
+    [('keys.a.hash', 'A_HASH')]
+    """
+    if is_object(value):
+        for key, item in value.items():
+            yield from empty_variables(item, env, f"{where}.{key}".lstrip("."))
+    elif isinstance(value, str) and (match := re.fullmatch(_VARIABLE, value)) and env.get(match[1]) == "":
+        yield where, match[1]
 
 
 def read_config(

@@ -46,6 +46,9 @@ class Finish(Value, frozen=True, kw_only=True):
 class Usage(Value, frozen=True, kw_only=True):
     """Tokens: `input` and `output` are totals, the others are portions of them. None means not reported.
 
+    `source` says what the numbers are: `reported` by the provider; `partial`, a part of the truth, because a stream
+    broke or some answers of a sum have no numbers; `estimated` by dragoman; `unknown`.
+
     >>> Usage(input=10, output=3, cache_read=8).total
     13
     """

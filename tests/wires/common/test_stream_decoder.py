@@ -182,6 +182,7 @@ NUMBERS: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(dict[str, int])
         (b'{"a": "b"}', True, Malformed),
         (b'{"a": "b"}', False, Malformed),
         (b'{"a": "b"', False, Truncated),
+        (b"<html>It works!</html>", False, Malformed),
         (b'{"\xff": 1}', True, Malformed),
         (b'{"a":' + DEEP, True, Malformed),
     ],

@@ -63,14 +63,18 @@ def _remove_empty(value: Any, error: str) -> bool:
 
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
-    """Decode a frame; a blank one is {}. Raises `Truncated` if the frame is incomplete, else `Malformed`."""
+    """Decode a frame; a blank one is {}. Raises `Truncated` if the frame is incomplete, else `Malformed`.
+
+    A page of HTML instead of a stream is one incomplete frame, and `Malformed` all the same.
+    """
     try:
         return decoder.decode(frame.data)
     except DECODE_ERRORS:
         try:
             return decode_tolerantly(decoder, frame.data.strip() or b"{}" * frame.whole)
         except DECODE_ERRORS as error:
-            if not frame.whole and not isinstance(error, msgspec.ValidationError):
+            is_page = frame.data.lstrip().startswith(b"<")
+            if not frame.whole and not is_page and not isinstance(error, msgspec.ValidationError):
                 raise Truncated(f"the connection closed in the middle of an event: {preview(frame.data)}") from error
             raise Malformed(f"cannot decode an event ({error}): {preview(frame.data)}") from error
 
