@@ -319,7 +319,13 @@ def _batch(parser: ArgumentParser) -> None:
         "--no-fallback", action="store_true", help="rows that the provider's batch did not answer become error rows"
     )
     parser.add_argument("--cancel", action="store_true", help="cancel the provider's batches, and write their answers")
-    parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="use all machines of a Ray cluster")
+    parser.add_argument(
+        "--ray",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="use all machines of a Ray cluster (default address: $RAY_ADDRESS, or this machine)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="write only errors to stderr")
 
 

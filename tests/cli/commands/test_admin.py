@@ -112,6 +112,9 @@ def test_a_team_a_key_and_their_usage(run: Run, gateway: Gateway) -> None:
     _, out, _ = run("usage", "sums", "by=total", "key=alice")
     assert len(out.splitlines()) == 2  # a head and one sum: totals are not printed again
     assert "\tp50\tp95\tp99" in out
+    _, out, _ = run("usage", "requests", "key=alice")
+    heads, *rows = (line.split("\t") for line in out.splitlines())
+    assert [row for row in rows if len(row[heads.index("duration")].partition(".")[2]) > 6] == []
     code, csv, _ = run("usage", "requests-csv", "key=alice")
     assert (code, len(csv.splitlines())) == (0, 2)
     assert answer(run, "keys", "update", "alice", "team=null", "models=demo/*")["team"] is None

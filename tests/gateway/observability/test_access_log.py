@@ -2,6 +2,7 @@ import asyncio
 import io
 import json
 import logging
+import re
 
 import pytest
 
@@ -9,6 +10,7 @@ from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.observability.access_log import AccessLog, JsonFormatter
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow
+from tests.support.paths import ROOT
 
 
 def test_a_request_is_one_line_of_json() -> None:
@@ -37,6 +39,17 @@ def test_a_request_is_one_line_of_json() -> None:
         "attempts": 1,
         "duration": 0.25,
     }
+
+
+def test_the_line_on_the_page_is_what_the_log_writes() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'^(\{"time":.*\})$', page, re.MULTILINE)
+    fields = {**json.loads(shown), "id": json.loads(shown)["request_id"]}
+    lines: list[str] = []
+    names = set(UsageRow.__struct_fields__) & set(fields)
+    AccessLog(lines.append).write_request(UsageRow(started_at=60.0, **{name: fields[name] for name in names}))
+    (line,) = lines
+    assert line.partition('"level"')[2] == shown.partition('"level"')[2] + "\n"
 
 
 def test_a_model_that_is_a_key_is_blotted_out() -> None:

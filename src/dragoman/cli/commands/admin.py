@@ -241,4 +241,6 @@ def _text(value: Any) -> str:
         return ", ".join(map(_text, value))
     if is_object(value):
         return msgspec.json.encode(value).decode()
+    if isinstance(value, float):
+        value = round(value, 6)
     return "" if value is None else terminal.replace_controls(str(value))
