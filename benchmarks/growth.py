@@ -14,7 +14,7 @@ from typing import Any, cast
 from benchmarks.gateway.canned import whole
 from benchmarks.long_bodies import client_body, conversation
 from benchmarks.table import Section, times, us
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import ServerFault
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
@@ -36,7 +36,7 @@ class _Answers:
             raise ServerFault("down", retry=False)
         return HttpResponse(body=_ANSWER)
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         raise NotImplementedError
 
     def close(self) -> None:

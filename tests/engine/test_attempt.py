@@ -196,13 +196,18 @@ def test_a_request_is_sent_with_the_time_that_is_left() -> None:
     assert next(running) == Now()
     sent = running.send(100.0)
     assert isinstance(sent, Send)
-    assert (sent.request.url, sent.timeout, sent.connect, sent.limit) == ("http://aa/api/chat", 30.0, 3.0, MAX_BODY)
+    assert (sent.request.url, sent.total_timeout, sent.connect_timeout, sent.limit) == (
+        "http://aa/api/chat",
+        30.0,
+        3.0,
+        MAX_BODY,
+    )
 
 
 def test_without_a_deadline_a_request_may_take_as_long_as_it_takes() -> None:
     world = World(OK)
     world.run(plan())
-    assert world.requests[0].timeout is None
+    assert world.requests[0].total_timeout is None
 
 
 def test_a_passed_deadline_sends_nothing() -> None:
@@ -297,7 +302,12 @@ def test_a_stream_is_opened_with_its_limits() -> None:
     next(running)
     opened = running.send(100.0)
     assert isinstance(opened, Open)
-    assert (opened.timeout, opened.connect, opened.total, opened.read_timeout) == (4.0, 2.0, 10.0, 6.0)
+    assert (opened.head_timeout, opened.connect_timeout, opened.total_timeout, opened.read_timeout) == (
+        4.0,
+        2.0,
+        10.0,
+        6.0,
+    )
 
 
 def test_the_longest_silence_is_known_only_where_both_are_limited() -> None:
@@ -553,7 +563,7 @@ def test_the_answer_to_a_plain_call_must_begin_in_time() -> None:
     next(effects)
     sent = effects.send(100.0)
     assert isinstance(sent, Send)
-    assert sent.head == 4.0
+    assert sent.head_timeout == 4.0
 
 
 def test_a_stream_that_is_silent_names_the_limit_of_its_silence() -> None:

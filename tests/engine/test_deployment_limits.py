@@ -75,7 +75,7 @@ def test_the_time_of_the_wait_is_part_of_the_timeout() -> None:
     options = ChainOptions(retries=0, timeouts=Timeouts(total=10.0))
     assert loads.start(to, world.now - 58.0, 0) is not None
     world.run(deployment_limits.embed(["one"], EmbeddingOptions(), to, loads, options))
-    assert world.requests[0].timeout == 7.0
+    assert world.requests[0].total_timeout == 7.0
     assert loads.start(to, world.now, 0) is None
 
 
@@ -87,7 +87,7 @@ def test_the_time_of_the_wait_is_part_of_the_time_of_a_stream(first_event: float
     world.run(deployment_limits.limit_requests(pass_through(HTTP, to, timeouts), to, loads, OPTIONS))
     (sent,) = world.requests
     assert isinstance(sent, Open)
-    assert (sent.total, sent.timeout) == (7.0, head)
+    assert (sent.total_timeout, sent.head_timeout) == (7.0, head)
 
 
 def test_tokens_are_estimated_and_corrected() -> None:

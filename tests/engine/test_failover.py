@@ -528,7 +528,7 @@ def test_a_refusal_that_stops_does_not_bench() -> None:
 def test_the_deadline_is_for_the_whole_call() -> None:
     world = World([Wait(20.0), Reset("by peer")], [last_line("fine")])
     ask(world, request=STREAM, timeouts=Timeouts(total=30.0), retries=0)
-    assert [effect.total for effect in world.requests if not isinstance(effect, Send)] == [30.0, 10.0]
+    assert [effect.total_timeout for effect in world.requests if not isinstance(effect, Send)] == [30.0, 10.0]
 
 
 def test_the_deadline_is_checked_before_every_attempt_and_the_rest_is_named() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.engine.call_context import Timeouts
-from dragoman.engine.effects import Emit, Exchange, Now, Open, Read, Sign
+from dragoman.engine.effects import Emit, Now, Open, OpenResponse, Read, Sign
 from dragoman.engine.pass_through import pass_through
 from dragoman.errors import AuthFailed
 from dragoman.http import Head, HttpRequest
@@ -15,15 +15,15 @@ HTTP = HttpRequest(method="POST", path="/v1/images", origin="https://x", body=b"
 TARGET = Target(provider="p", model="m", wire="openai_chat", base_url="https://x/v1", api_key="k")
 
 
-def answer(status: int) -> Exchange:
-    return Exchange(Head(status=status), None)
+def answer(status: int) -> OpenResponse:
+    return OpenResponse(Head(status=status), None)
 
 
 def test_the_head_comes_first_and_then_the_bytes() -> None:
     plan = pass_through(HTTP, TARGET, Timeouts(total=9, first_event=3))
     assert next(plan) == Now()
     opened: Any = plan.send(0.0)
-    assert (type(opened), opened.request, opened.timeout, opened.total) == (Open, HTTP, 3, 9)
+    assert (type(opened), opened.request, opened.head_timeout, opened.total_timeout) == (Open, HTTP, 3, 9)
     head = plan.send(answer(418))
     assert isinstance(head, Emit)
     assert head.events == (Head(status=418),)

@@ -82,7 +82,7 @@ def outcome(plan: Plan[Response], indexes: Iterable[int], health: Health) -> dic
         facts = ("message", "status", "code", "provider", "model", "retry_after", "request_id", "rate_limits",
                  "usage", "attempts", "limit_name", "count_failure")  # fmt: skip
         result = type(error), {name: getattr(error, name, None) for name in facts}, type(error.__cause__)
-    effects = [(each.request, each.timeout, each.connect, type(each)) for each in world.requests]
+    effects = [(each.request, each.total_timeout, each.connect_timeout, type(each)) for each in world.requests]
     health_after = {name: replace(each, last_latency=None) for name, each in health.snapshot().items()}
     return {
         "result": result,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dragoman
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings, probe
 from dragoman.errors import AuthFailed, ConnectFailed, Overloaded, RateLimited, ServerFault
@@ -34,7 +34,7 @@ class Server(World):
         self.bodies.append(body)
         status = self._answers(body)
         if isinstance(effect, Open) and status.status == 200:
-            return Exchange(Head(status=200), self._streamed(status.body, usage="stream_options" in body))
+            return OpenResponse(Head(status=200), self._streamed(status.body, usage="stream_options" in body))
         self.scripts = [status]
         return super().answer(effect)
 

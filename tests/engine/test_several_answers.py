@@ -116,7 +116,7 @@ def test_the_other_calls_get_the_time_that_is_left() -> None:
 
     world = Slow(OK, OK, OK)
     run(world, 3, timeouts=Timeouts(total=10))
-    assert [effect.timeout for effect in world.requests] == [10, 6, 6]
+    assert [effect.total_timeout for effect in world.requests] == [10, 6, 6]
 
 
 # Real calls -----------------------------------------------------------------------------------------------------------

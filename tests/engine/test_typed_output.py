@@ -266,7 +266,7 @@ def test_repairs_share_the_deadline_of_the_call() -> None:
     plan = typed_output.run(Request(), OutputType[int](int), [target("aa/m")], Health(), ChainOptions(), max_repairs=1)
     world.now, world.perform = 100.0, slow(world)  # type: ignore[method-assign]  # each effect takes a second
     assert world.run(plan).parsed == 7
-    first, second = (effect.timeout for effect in world.requests)
+    first, second = (effect.total_timeout for effect in world.requests)
     assert (first or 0.0) - 1.0 > (second or 1000.0)
 
 
@@ -285,7 +285,7 @@ def test_no_deadline_is_none_for_repairs_too() -> None:
     options = ChainOptions(timeouts=Timeouts(total=None))
     plan = typed_output.run(Request(), OutputType[int](int), [target("aa/m")], Health(), options, max_repairs=1)
     assert world.run(plan).parsed == 7
-    assert [effect.timeout for effect in world.requests] == [None, None]
+    assert [effect.total_timeout for effect in world.requests] == [None, None]
 
 
 def test_an_output_type_and_a_schema_are_one_too_many() -> None:

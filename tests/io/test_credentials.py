@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.engine.effects import Exchange, Open, Send, Sign
+from dragoman.engine.effects import Open, OpenResponse, Send, Sign
 from dragoman.errors import AuthFailed, TimedOut
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.io.credentials import CachedCredential, KeyFunction
@@ -41,11 +41,11 @@ class Server:
     async def asend(self, effect: Send, /) -> HttpResponse:
         return self.send(effect)
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         reply = self.send(Send(effect.request))
-        return Exchange(reply, _Handle(reply.body))
+        return OpenResponse(reply, _Handle(reply.body))
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         return self.open(effect)
 
     def close(self) -> None:

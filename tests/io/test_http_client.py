@@ -23,7 +23,7 @@ import trustme
 from msgspec.structs import replace
 
 from dragoman.demo.provider import DemoTransport
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import (
     ConnectFailed,
     ConnectTimeout,
@@ -416,7 +416,7 @@ def test_a_total_timeout_holds(way: Way, transport: Transport, line: ScriptLine)
 def test_a_head_that_does_not_come_times_out(way: Way, transport: Transport) -> None:
     with FaultyServer(NoResponse(), repeat=True) as server:
         took = soonest(
-            lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, read_timeout=0.3)),
+            lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total_timeout=5.0, read_timeout=0.3)),
             TimedOut,
             most=0.25,
         )
@@ -426,7 +426,7 @@ def test_a_head_that_does_not_come_times_out(way: Way, transport: Transport) -> 
 
 def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
     with FaultyServer(StallAfter(5), repeat=True) as server:
-        effect = Open(http(server, streamed=True), 5.0, total=5.0)
+        effect = Open(http(server, streamed=True), 5.0, total_timeout=5.0)
         took = soonest(lambda: way.read(pooled, effect, within=0.2), TimedOut, most=0.25)
         assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.19 <= took <= 0.25
@@ -434,7 +434,7 @@ def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
 
 def test_a_stream_has_a_total_limit(way: Way, pooled: Transport) -> None:
     with FaultyServer(StallAfter(5), repeat=True) as server:
-        effect = Open(http(server, streamed=True), 5.0, total=0.2)
+        effect = Open(http(server, streamed=True), 5.0, total_timeout=0.2)
         took = soonest(lambda: way.read(pooled, effect, within=5.0), TimedOut, most=0.25)
     assert 0.19 <= took <= 0.25
 
@@ -489,7 +489,7 @@ def test_an_answer_that_drips_ends_in_time(way: Way, transport: Transport, data:
 def test_a_head_has_its_own_limit(way: Way, transport: Transport) -> None:
     def call() -> None:
         origin, _ = drip(DRIPPING, every=0.005)
-        way.send(transport, Send(http(origin), 5.0, head=0.2))
+        way.send(transport, Send(http(origin), 5.0, head_timeout=0.2))
 
     assert 0.19 <= soonest(call, ReadTimeout, most=0.3) <= 0.3
 
@@ -498,7 +498,7 @@ def test_the_head_of_a_stream_that_drips_ends_in_time(way: Way, transport: Trans
     def call() -> None:
         origin, ended = drip(DRIPPING, every=0.005)
         try:
-            way.read(transport, Open(http(origin, streamed=True), 0.2, total=5.0))
+            way.read(transport, Open(http(origin, streamed=True), 0.2, total_timeout=5.0))
         finally:
             assert ended.wait(PATIENCE), "the connection was not closed"
 
@@ -508,9 +508,9 @@ def test_the_head_of_a_stream_that_drips_ends_in_time(way: Way, transport: Trans
 def test_the_limit_of_a_head_does_not_limit_the_body(way: Way, transport: Transport) -> None:
     """A pause in the body may be longer than the head may take."""
     origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"ab",), pause=2.5)
-    assert way.send(transport, Send(http(origin), PATIENCE, head=2.0)).body == b"ab"
+    assert way.send(transport, Send(http(origin), PATIENCE, head_timeout=2.0)).body == b"ab"
     origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"ab",), pause=2.5)
-    assert way.read(transport, Open(http(origin, streamed=True), 2.0, total=PATIENCE))[1] == b"ab"
+    assert way.read(transport, Open(http(origin, streamed=True), 2.0, total_timeout=PATIENCE))[1] == b"ab"
 
 
 def test_the_limit_of_a_call_limits_connecting_too(way: Way, transport: Transport) -> None:
@@ -1080,7 +1080,7 @@ def test_a_body_of_garbage_is_returned_as_bytes(way: Way, transport: Transport) 
 
 def test_reading_after_closing_is_a_reset(pooled: Transport) -> None:
     with FaultyServer("Hello.") as server:
-        exchange: Exchange = pooled.open(Open(http(server, streamed=True)))
+        exchange: OpenResponse = pooled.open(Open(http(server, streamed=True)))
         exchange.handle.close()
         with pytest.raises(Reset):
             exchange.handle.read(None)

@@ -10,7 +10,6 @@ from dragoman.engine.effects import (
     Compute,
     Effect,
     Emit,
-    Exchange,
     Fetch,
     Job,
     JobGroup,
@@ -19,6 +18,7 @@ from dragoman.engine.effects import (
     Now,
     Observe,
     Open,
+    OpenResponse,
     Plan,
     Random,
     Read,
@@ -138,7 +138,7 @@ class World:
                 return effect.target.credential.sign(effect)
             case Read():
                 self.reads.append(effect.timeout)
-                return self.read(effect.exchange.handle)
+                return self.read(effect.response.handle)
             case Emit():
                 self.shown += effect.events
             case Observe():
@@ -172,7 +172,7 @@ class World:
         except Exception as error:  # noqa: BLE001 - as a driver does
             return JobResult(error=error, duration=self.now - began)
 
-    def answer(self, effect: Send | Open) -> HttpResponse | Exchange:
+    def answer(self, effect: Send | Open) -> HttpResponse | OpenResponse:
         self.requests.append(effect)
         host = self.hosts[-1]
         script = self.by[host].pop(0) if host in self.by else self.scripts.pop(0)
@@ -181,11 +181,11 @@ class World:
                 head = Head(status=script.status, headers=script.headers)
                 if isinstance(effect, Send):
                     return HttpResponse(status=script.status, headers=script.headers, body=script.body)
-                return Exchange(head, iter([script.body]))
+                return OpenResponse(head, iter([script.body]))
             case Exception():
                 raise script
             case _:
-                return Exchange(Head(status=200), iter(script))
+                return OpenResponse(Head(status=200), iter(script))
 
     def read(self, pieces: Iterator[Piece]) -> bytes:
         for piece in pieces:

@@ -216,7 +216,7 @@ def test_a_budget_of_google_is_within_that_of_the_model(reasoning: Any, budget: 
 
 def test_the_arguments_of_a_call_may_be_the_answer() -> None:
     decoder = wires.get("openai_chat").client.stream_decoder(Request(stream=True))
-    decoder.show_call("answer")
+    decoder.emit_call_as_text("answer")
     chunks = [
         chat_chunk(index=0, id="a", function={"name": "answer", "arguments": '{"a"'}),
         chat_chunk(index=0, function={"arguments": ":1}"}),
@@ -260,7 +260,7 @@ def test_special_tools_of_responses() -> None:
 
 def test_an_answer_in_a_call_may_be_cut() -> None:
     decoder = wires.get("openai_chat").client.stream_decoder(Request(stream=True))
-    decoder.show_call("answer")
+    decoder.emit_call_as_text("answer")
     call = chat_chunk(index=0, id="a", function={"name": "answer", "arguments": '{"a"'})
     end = END.replace(b"tool_calls", b"length")
     response = fold([event for chunk in (call, end, b"") for event in decoder.feed(chunk)])

@@ -19,7 +19,7 @@ import msgspec
 
 from dragoman import wires
 from dragoman.demo import answers
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.types import Finish, Opaque, Request, Response, assistant, is_list
@@ -53,11 +53,11 @@ class DemoTransport:
         await asyncio.sleep(_delay(effect))
         return await _run(_respond_http, effect)
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         time.sleep(_delay(effect))
         return _exchange(effect)
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         await asyncio.sleep(_delay(effect))
         return await _run(_exchange, effect)
 
@@ -107,8 +107,8 @@ def _check_time(effect: Send | Open) -> None:
 
 def _limit(effect: Send | Open) -> float:
     """Seconds until the first byte must have come."""
-    head = effect.head if isinstance(effect, Send) else None
-    return min((limit for limit in (effect.timeout, head) if limit is not None), default=math.inf)
+    limits = (effect.total_timeout, effect.head_timeout)
+    return min((limit for limit in limits if limit is not None), default=math.inf)
 
 
 def _model_of(request: HttpRequest) -> str:
@@ -120,7 +120,7 @@ def _respond_http(effect: Send) -> HttpResponse:
     return _route(effect.request)
 
 
-def _exchange(effect: Open) -> Exchange:
+def _exchange(effect: Open) -> OpenResponse:
     _check_time(effect)
     server = _server(effect.request)
     try:
@@ -128,12 +128,12 @@ def _exchange(effect: Open) -> Exchange:
         response = _respond(model, request)
     except DragomanError as error:
         whole = server.encode_error(error)
-        return Exchange(whole, MemoryHandle([whole.body]))
+        return OpenResponse(whole, MemoryHandle([whole.body]))
     encoder = server.stream_encoder(request)
     chunks = [chunk for event in answers.stream_events(response) if (chunk := encoder.feed(event))]
     if model == "cut":
         chunks = chunks[: max(2, len(chunks) // 2)]
-    return Exchange(Head(status=200, headers={"content-type": encoder.content_type}), MemoryHandle(chunks))
+    return OpenResponse(Head(status=200, headers={"content-type": encoder.content_type}), MemoryHandle(chunks))
 
 
 def _server(http: HttpRequest) -> ServerHalf:

@@ -141,7 +141,7 @@ class _Counted:
         target, tokens = self._target, self._tokens(effect.request)
         began: float = yield Now()
         self._now = began
-        total = effect.total if isinstance(effect, Open) else effect.timeout
+        total = effect.total_timeout
         most = self._options.max_retry_after_with_fallback
         ends_at = began + (most if total is None else min(most, total))
         while (slot := (yield from self._loads.claim(target, self._now, tokens))) is None:
@@ -186,5 +186,6 @@ def _shorten(effect: Send | Open, total: float) -> Send | Open:
     """The request, with this many seconds for its whole answer."""
     left = max(0.0, total)
     if isinstance(effect, Send):
-        return replace(effect, timeout=left)
-    return replace(effect, total=left, timeout=left if effect.timeout is None else min(left, effect.timeout))
+        return replace(effect, total_timeout=left)
+    head_timeout = left if effect.head_timeout is None else min(left, effect.head_timeout)
+    return replace(effect, total_timeout=left, head_timeout=head_timeout)

@@ -46,15 +46,16 @@ class Sign(msgspec.Struct, frozen=True):
 
 @final
 class Send(msgspec.Struct, frozen=True):
-    """Send a request and read the whole answer. The result is an `HttpResponse`."""
+    """Send a request and read the whole response. The result is an `HttpResponse`."""
 
     request: HttpRequest
-    timeout: float | None = None
-    connect: float | None = None
+    total_timeout: float | None = None
+    """Seconds until the whole response must have come."""
+    connect_timeout: float | None = None
     limit: int | None = None
-    """Bytes that the answer may have; a longer one raises TooLarge."""
-    head: float | None = None
-    """Seconds until the head of the answer must have come."""
+    """Bytes that the response may have; a longer one raises TooLarge."""
+    head_timeout: float | None = None
+    """Seconds until the head of the response must have come."""
     transport: Any = None
     """The transport of the provider, if it has its own."""
     stopper: Any = None
@@ -62,17 +63,17 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True):
-    """Send a request and read the head of the answer. The result is an `Exchange`.
+    """Send a request and read the head of the response. The result is an `OpenResponse`.
 
     The driver closes it when the plan ends, sleeps, or sends another request.
     """
 
     request: HttpRequest
-    timeout: float | None = None
+    head_timeout: float | None = None
     """Seconds until the head must have come."""
-    connect: float | None = None
-    total: float | None = None
-    """Seconds until the whole answer must have come."""
+    connect_timeout: float | None = None
+    total_timeout: float | None = None
+    """Seconds until the whole response must have come."""
     read_timeout: float | None = None
     """The longest timeout of the `Read`s that follow."""
     transport: Any = None
@@ -82,9 +83,9 @@ class Open(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """Read the next bytes of an exchange. The result is b"" at its end."""
+    """Read the next bytes of a response. The result is b"" at its end."""
 
-    exchange: "Exchange"
+    response: "OpenResponse"
     timeout: float | None = None
 
 
@@ -205,8 +206,8 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     duration: float = 0.0
 
 
-class Exchange(msgspec.Struct, frozen=True, eq=False):
-    """An HTTP answer that is being read: its head, and a handle of the driver."""
+class OpenResponse(msgspec.Struct, frozen=True, eq=False):
+    """An HTTP response that is being read: its head, and a handle of the driver."""
 
     head: Head
     handle: Any

@@ -201,7 +201,12 @@ def _send_once(
         timeout, connect = time_left(deadline, now), options.timeouts.connect
         try:
             http_response: HttpResponse = yield Send(
-                http, timeout, connect, limit=MAX_BODY, head=options.timeouts.first_event, transport=target.http_client
+                http,
+                timeout,
+                connect,
+                limit=MAX_BODY,
+                head_timeout=options.timeouts.first_event,
+                transport=target.http_client,
             )
         except TimedOut as error:
             yield from name_limit(error, CallContext(timeouts=options.timeouts, deadline=deadline), now)

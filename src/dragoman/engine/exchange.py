@@ -6,12 +6,12 @@ target can be tried. After the first emitted event a failure is an `Interrupted`
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 
 import msgspec
 
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import Compute, Emit, Exchange, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import Compute, Emit, Now, Open, OpenResponse, Plan, Read, Send
 from dragoman.engine.structured_output import OutputForm, ToolOutputDecoder
 from dragoman.errors import (
     Blocked,
@@ -33,7 +33,7 @@ from dragoman.types import Attempt, Finish, Request, Response, Text, Thinking, U
 from dragoman.types.base import unchecked
 from dragoman.types.fast_constructors import complete_response
 from dragoman.wires.base import ClientHalf, StreamDecoder
-from dragoman.wires.common.classify import MALFORMED_CALLS, model_mistake
+from dragoman.wires.common.classify import MALFORMED_CALLS, is_stop_sequence, model_mistake
 from dragoman.wires.common.header_counts import counts_in_headers
 
 MAX_BODY = 256 * 1024 * 1024
@@ -44,8 +44,6 @@ MAX_EVENTS = 512
 MAX_ERROR_BODY = 1024 * 1024
 ERROR_BODY_TIMEOUT = 5.0
 """Seconds to wait for the body of an error; its status is known already."""
-STOP_SEQUENCE = "stop_sequence"
-"""Anthropic's word for an answer that a stop sequence ended."""
 CLOCK_TOLERANCE = 0.05
 """Seconds by which a timer may fire early."""
 
@@ -75,7 +73,7 @@ def exchange(
             time_left(call.deadline, began),
             timeouts.connect,
             limit=MAX_BODY,
-            head=timeouts.first_event,
+            head_timeout=timeouts.first_event,
             transport=target.http_client,
         )
     except TimedOut as error:
@@ -94,7 +92,7 @@ def exchange(
         add_provider_headers(error, http_response)
         raise
     ended_at: float = yield Now()
-    response = served(response, http, target, http_response)
+    response = add_call_details(response, http, target, http_response)
     return Completed(response, ended_at - began, ended_at, http_response)
 
 
@@ -112,7 +110,7 @@ def join_deltas(events: list[Event]) -> list[Event]:
     return joined
 
 
-def served(
+def add_call_details(
     response: Response, http: HttpRequest, target: Target, head: Head, attempts: tuple[Attempt, ...] = (), /
 ) -> Response:
     """The response with its target, the notices of the request, its cost, and what the provider said in its headers."""
@@ -227,13 +225,15 @@ def is_empty_response(response: Response, request: Request, /) -> bool:
     if not response.is_empty or response.finish.reason in ("blocked", "length"):
         return False
     # Most providers report the same finish for a stop sequence and for the natural end.
-    return not (response.finish.reason == "stop" and (request.stop or response.finish.raw == STOP_SEQUENCE))
+    return not (response.finish.reason == "stop" and (request.stop or is_stop_sequence(response.finish.raw)))
 
 
 # Streamed answers -----------------------------------------------------------------------------------------------------
 
 
 class _StreamedExchange:
+    """One streamed request: opens the response, decodes its bytes and emits the events, from the first with content."""
+
     def __init__(
         self, http: HttpRequest, output: OutputForm, target: Target, client: ClientHalf, call: CallContext
     ) -> None:
@@ -255,23 +255,27 @@ class _StreamedExchange:
         """The moment of the last content, or of the start."""
 
     def run(self, began: float) -> Plan[Completed]:
-        answer = yield from self._open(began)
-        self._head = answer.head
+        opened = yield from self._open(began)
+        self._head = opened.head
         try:
-            return (yield from self._read_answer(answer, began))
+            if opened.head.status >= 300:
+                body = yield from _read_error_body(opened, self._call.deadline)
+                raise self._client.decode_error(opened.head, body)
+            return (yield from self._read_answer(opened, began))
         except DragomanError as error:
-            add_provider_headers(error, answer.head)
+            add_provider_headers(error, opened.head)
             raise
 
-    def _read_answer(self, answer: Exchange, began: float) -> Plan[Completed]:
-        if answer.head.status >= 300:
-            body = yield from _read_error_body(answer, self._call.deadline)
-            raise self._client.decode_error(answer.head, body)
+    def _new_decoder(self) -> StreamDecoder:
         decoder = self._client.stream_decoder(self._request, self._target)
         if self._answer_tool is not None:
-            decoder.show_call(self._answer_tool)
+            decoder.emit_call_as_text(self._answer_tool)
         # A tool whose call is the answer has no fragments: the answer is text.
         decoder.call_deltas = self._call.call_deltas and self._output_decoder is None
+        return decoder
+
+    def _read_answer(self, opened: OpenResponse, began: float) -> Plan[Completed]:
+        decoder = self._new_decoder()
         restarted = self._call.restarted
         preface: list[StreamEvent] = [] if restarted is None else [restarted]
         content_length, latency, now = 0, None, began
@@ -279,7 +283,7 @@ class _StreamedExchange:
         while not self._is_finished:
             try:
                 timeout = time_left(self._call.deadline, now, self._time_for_content(now), count_failure=True)
-                data: bytes = yield Read(answer, timeout)
+                data: bytes = yield Read(opened, timeout)
             except TimedOut as error:
                 yield from name_limit(error, self._call, self._last_content, self._content_limit[0])
                 new = self._end_early(decoder, error)
@@ -290,7 +294,12 @@ class _StreamedExchange:
             if self._output_decoder is not None:
                 new = self._output_decoder.feed(new)
             last = new[-1] if new else None
-            mistake = self._mistake(new, last) if isinstance(last, Finished) else None
+            mistake = mistake_in(last.finish, last.usage) if isinstance(last, Finished) else None
+            if mistake is not None:
+                if not self._has_emitted:
+                    response = fold([*self._events, *new])
+                    raise _empty(response) if is_empty_response(response, self._request) else mistake
+                new = new[:-1]  # the stream breaks instead of ending
             ready = self._take(new, preface)
             if latency is None and ready:
                 moment: float = yield Now()
@@ -304,34 +313,34 @@ class _StreamedExchange:
             now = yield Now()
             if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in new):
                 content_length, self._last_content = decoder.content_length, now
-        response = served(fold(self._events), self._http, self._target, answer.head)
+        response = add_call_details(fold(self._events), self._http, self._target, opened.head)
         if not self._has_emitted:
             if is_empty_response(response, self._request):
                 raise _empty(response)
             if self._call.blocked_is_error:
                 check_blocked(response)
             yield Emit([*preface, *self._events], self._name, self._http.notices)
-        return Completed(response, now - began if latency is None else latency, now, answer.head)
+        return Completed(response, now - began if latency is None else latency, now, opened.head)
 
     @property
     def _is_finished(self) -> bool:
         return type(self._events[-1]) is Finished if self._events else False
 
-    def _open(self, began: float) -> Plan[Exchange]:
+    def _open(self, began: float) -> Plan[OpenResponse]:
         timeouts, deadline = self._timeouts, self._call.deadline
         try:
-            answer: Exchange = yield Open(
+            opened: OpenResponse = yield Open(
                 self._http,
                 time_left(deadline, began, timeouts.first_event),
                 timeouts.connect,
-                total=time_left(deadline, began),
+                total_timeout=time_left(deadline, began),
                 read_timeout=timeouts.max_read_timeout,
                 transport=self._target.http_client,
             )
         except TimedOut as error:
             yield from name_limit(error, self._call, began)
             raise
-        return answer
+        return opened
 
     def _decode(self, data: bytes, decoder: StreamDecoder) -> list[Event]:
         try:
@@ -361,23 +370,9 @@ class _StreamedExchange:
     def _end_early(self, decoder: StreamDecoder, error: DragomanError) -> list[Event]:
         """The last events, if only the end of the stream was missing; otherwise raises the error, with the usage."""
         try:
-            return decoder.feed(b"")
+            return decoder.end(is_complete=False)
         except DragomanError as end:
             return self._fail(error, end.usage)
-
-    def _mistake(self, new: list[Event], last: Finished) -> DragomanError | None:
-        """The error for a mistake of the model after emitted events; raises it if there are none.
-
-        The last event is then left out: the stream breaks.
-        """
-        error = mistake_in(last.finish, last.usage)
-        if error is None:
-            return None
-        if not self._has_emitted:
-            response = fold([*self._events, *new])
-            raise _empty(response) if is_empty_response(response, self._request) else error
-        del new[-1]
-        return error
 
     def _take(self, new: list[Event], preface: list[StreamEvent]) -> list[StreamEvent]:
         """Keep the new events; return those to emit now: none before the first that has content, then all."""
@@ -433,32 +428,38 @@ def name_limit(error: TimedOut, call: CallContext, since: float, content: str | 
     """
     now: float = yield Now()
     timeouts = call.timeouts
-    limits = [("total", timeouts.total, call.deadline)]
-    has_head = isinstance(error, ReadTimeout) and error.has_head
     names: list[str] = []
-    if content is not None:
-        names.append(content)
-    elif not has_head:
-        names.append("first_event")
     if isinstance(error, ConnectTimeout):
         names.append("connect")
-    for name in names:
-        seconds: float | None = getattr(timeouts, name)
-        limits.append((name, seconds, None if seconds is None else since + seconds))
-    passed = [
-        (ends_at, name, seconds)
-        for name, seconds, ends_at in limits
-        if seconds is not None and ends_at is not None and now >= ends_at - CLOCK_TOLERANCE
+    if content is not None:
+        names.append(content)
+    elif not (isinstance(error, ReadTimeout) and error.has_head):
+        names.append("first_event")
+    limits = [
+        _TimeLimit(name, seconds, since + seconds)
+        for name in names
+        if (seconds := cast("float | None", getattr(timeouts, name))) is not None
     ]
+    if timeouts.total is not None and call.deadline is not None:
+        limits.append(_TimeLimit("total", timeouts.total, call.deadline))
+    passed = [limit for limit in limits if now >= limit.ends_at - CLOCK_TOLERANCE]
     if passed and error.limit_name is None:
-        _, name, seconds = min(passed)
+        first = min(passed, key=lambda limit: limit.ends_at)
         what = error.message.removesuffix(" in time")
-        limit = f"`{name}` ({seconds:g} s)"
+        limit = f"`{first.name}` ({first.seconds:g} s)"
         message = f"{what}: the limit is {limit}" if what == error.message else f"{what} within {limit}"
-        error.annotate(message=message, limit_name=name)
+        error.annotate(message=message, limit_name=first.name)
 
 
-def _read_error_body(answer: Exchange, deadline: float | None) -> Plan[bytes]:
+class _TimeLimit(NamedTuple):
+    """One of the `timeouts` of a call."""
+
+    name: str
+    seconds: float
+    ends_at: float
+
+
+def _read_error_body(opened: OpenResponse, deadline: float | None) -> Plan[bytes]:
     """The body of an error, or as much of it as comes in time."""
     pieces: list[bytes] = []
     size = 0
@@ -466,7 +467,7 @@ def _read_error_body(answer: Exchange, deadline: float | None) -> Plan[bytes]:
     until = now + ERROR_BODY_TIMEOUT
     while size < MAX_ERROR_BODY:
         try:
-            data: bytes = yield Read(answer, time_left(until if deadline is None else min(until, deadline), now))
+            data: bytes = yield Read(opened, time_left(until if deadline is None else min(until, deadline), now))
         except DragomanError:
             break
         if not data:

@@ -2,7 +2,7 @@
 
 from dragoman.engine.attempt import check_key, sign_and_send
 from dragoman.engine.call_context import Timeouts
-from dragoman.engine.effects import Emit, Exchange, Now, Open, Plan, Read
+from dragoman.engine.effects import Emit, Now, Open, OpenResponse, Plan, Read
 from dragoman.errors import AuthFailed
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
@@ -21,18 +21,18 @@ def pass_through(http: HttpRequest, target: Target, timeouts: Timeouts, /) -> Pl
     deadline = None if timeouts.total is None else now + timeouts.total
 
     def send(signed: HttpRequest) -> Plan[None]:
-        answer: Exchange = yield Open(
+        response: OpenResponse = yield Open(
             signed,
             timeouts.total if timeouts.first_event is None else timeouts.first_event,
             timeouts.connect,
-            total=timeouts.total,
+            total_timeout=timeouts.total,
             read_timeout=timeouts.max_read_timeout,
             transport=target.http_client,
         )
-        if answer.head.status in REFUSALS:
-            raise AuthFailed(f"{target.provider} refused the request", status=answer.head.status)
-        yield Emit((answer.head,), target.name)
-        while data := (yield Read(answer, timeouts.max_read_timeout)):
+        if response.head.status in REFUSALS:
+            raise AuthFailed(f"{target.provider} refused the request", status=response.head.status)
+        yield Emit((response.head,), target.name)
+        while data := (yield Read(response, timeouts.max_read_timeout)):
             yield Emit((data,), target.name)
 
     yield from sign_and_send(http, target, deadline, send)

@@ -14,7 +14,14 @@ from dragoman import wires
 from dragoman.engine.attempt import HEAVY_MESSAGES, annotate_error
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Send
-from dragoman.engine.exchange import HEAVY_BODY, MAX_BODY, add_provider_headers, decode_answer, name_limit, served
+from dragoman.engine.exchange import (
+    HEAVY_BODY,
+    MAX_BODY,
+    add_call_details,
+    add_provider_headers,
+    decode_answer,
+    name_limit,
+)
 from dragoman.engine.health import Health
 from dragoman.engine.prompt_caches import has_points
 from dragoman.errors import DragomanError, TimedOut
@@ -66,19 +73,19 @@ def plain_call(
     try:
         client = wires.get(target.wire).client
         http = client.encode_request(request, target)
-        answer: HttpResponse = yield Send(
+        http_response: HttpResponse = yield Send(
             http,
             timeouts.total,
             timeouts.connect,
             limit=MAX_BODY,
-            head=timeouts.first_event,
+            head_timeout=timeouts.first_event,
             transport=target.http_client,
         )
-        head = answer
-        if len(answer.body) <= HEAVY_BODY:
-            response = decode_answer(answer, request, target, client)
+        head = http_response
+        if len(http_response.body) <= HEAVY_BODY:
+            response = decode_answer(http_response, request, target, client)
         else:
-            response = yield Compute(lambda _: decode_answer(answer, request, target, client))
+            response = yield Compute(lambda _: decode_answer(http_response, request, target, client))
     except DragomanError as error:
         failure = error
     else:
@@ -86,9 +93,9 @@ def plain_call(
         duration = ended_at - began
         health.record_success(name, duration)
         attempt = served_attempt(name, duration, response.usage)
-        response = served(response, http, target, answer, (attempt,))
+        response = add_call_details(response, http, target, http_response, (attempt,))
         if loads is not None and response.rate_limits:
-            loads.learn(name, answer, ended_at)
+            loads.learn(name, http_response, ended_at)
         yield Observe(attempt)
         return response
     if head is not None:

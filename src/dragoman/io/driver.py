@@ -18,7 +18,6 @@ from dragoman.engine.effects import (
     Claim,
     Compute,
     Emit,
-    Exchange,
     Fetch,
     IoEffect,
     Job,
@@ -27,6 +26,7 @@ from dragoman.engine.effects import (
     Now,
     Observe,
     Open,
+    OpenResponse,
     Plan,
     Random,
     Read,
@@ -146,7 +146,7 @@ class Driver:
         """Perform an effect; `_Execution` performs the most frequent ones itself."""
         match effect:
             case Read():
-                return effect.exchange.handle.read(effect.timeout)
+                return effect.response.handle.read(effect.timeout)
             case Open():
                 resources.close()
                 return resources.keep(self.transport.open(resources.stoppable(effect)))
@@ -183,7 +183,7 @@ class Driver:
         """Perform an effect; `_Execution` performs the most frequent ones itself."""
         match effect:
             case Read():
-                return await effect.exchange.handle.aread(effect.timeout)
+                return await effect.response.handle.aread(effect.timeout)
             case Open():
                 await resources.aclose()
                 return resources.keep(await self.transport.aopen(effect))
@@ -227,7 +227,7 @@ class Driver:
 
 
 class _Resources:
-    """The open resources of a plan: an exchange, closed by the next request or wait, and jobs, closed at its end."""
+    """The open resources of a plan: a response, closed by the next request or wait, and jobs, closed at its end."""
 
     handle: Handle | None = None
     _jobs: Jobs | None = None
@@ -270,9 +270,9 @@ class _Resources:
         self._ajobs = self._ajobs or AsyncJobs()
         return self._ajobs
 
-    def keep(self, exchange: Exchange) -> Exchange:
-        self.handle = exchange.handle
-        return exchange
+    def keep(self, response: OpenResponse) -> OpenResponse:
+        self.handle = response.handle
+        return response
 
     def finish(self) -> None:
         handle, self.handle = self.handle, None

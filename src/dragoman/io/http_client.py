@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from msgspec.structs import replace
 
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import ConnectFailed, ConnectTimeout, DragomanError, ReadTimeout, Reset
 from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.async_http import AsyncConnection, LoopPools
@@ -80,8 +80,8 @@ class HttpClient:
 
     def send(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
-        ends = _moment(effect.timeout)
-        head_ends = ends if effect.head is None else _earlier(ends, _moment(effect.head))
+        ends = _moment(effect.total_timeout)
+        head_ends = ends if effect.head_timeout is None else _earlier(ends, _moment(effect.head_timeout))
         connection = self._request(effect, head_ends, effect.limit)
         parser = connection.parser
         if not parser.complete:
@@ -94,12 +94,12 @@ class HttpClient:
         self._release(connection)
         return _response(parser)
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
-        ends = _moment(effect.total)
-        connection = self._request(effect, _earlier(ends, _moment(effect.timeout)))
+        ends = _moment(effect.total_timeout)
+        connection = self._request(effect, _earlier(ends, _moment(effect.head_timeout)))
         head = _head(connection.parser)
-        return Exchange(head, _BlockingHandle(self._release, connection, effect.request, ends))
+        return OpenResponse(head, _BlockingHandle(self._release, connection, effect.request, ends))
 
     def _request(self, effect: Send | Open, ends: float | None, limit: int | None = None) -> BlockingConnection:
         """A connection on which the head of the answer has come."""
@@ -115,7 +115,7 @@ class HttpClient:
         try:
             with connection:
                 if not connection.is_connected:
-                    connect_ends = None if effect.connect is None else now + effect.connect
+                    connect_ends = None if effect.connect_timeout is None else now + effect.connect_timeout
                     connection.connect(
                         _earlier(ends, connect_ends), tls=self._tls if destination.tls else None, address=self._address
                     )
@@ -144,8 +144,8 @@ class HttpClient:
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
-        ends = _moment(effect.timeout)
-        head_ends = ends if effect.head is None else _earlier(ends, _moment(effect.head))
+        ends = _moment(effect.total_timeout)
+        head_ends = ends if effect.head_timeout is None else _earlier(ends, _moment(effect.head_timeout))
         connection = await self._arequest(effect, head_ends, effect.limit)
         parser = connection.parser
         if not parser.complete:
@@ -159,12 +159,12 @@ class HttpClient:
         connection.release()
         return answer
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
-        ends = _moment(effect.total)
-        connection = await self._arequest(effect, _earlier(ends, _moment(effect.timeout)))
+        ends = _moment(effect.total_timeout)
+        connection = await self._arequest(effect, _earlier(ends, _moment(effect.head_timeout)))
         head = _head(connection.parser)
-        return Exchange(head, _AsyncHandle(connection, effect.request, ends))
+        return OpenResponse(head, _AsyncHandle(connection, effect.request, ends))
 
     async def _arequest(self, effect: Send | Open, ends: float | None, limit: int | None = None) -> AsyncConnection:
         """A connection on which the head of the answer has come."""
@@ -178,7 +178,7 @@ class HttpClient:
         is_open = False
         try:
             if not connection.is_connected:
-                connect_ends = None if effect.connect is None else now + effect.connect
+                connect_ends = None if effect.connect_timeout is None else now + effect.connect_timeout
                 await connection.connect(
                     _earlier(ends, connect_ends), tls=self._tls if destination.tls else None, address=self._address
                 )

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import (
     ConnectFailed,
     ConnectTimeout,
@@ -58,16 +58,23 @@ class HttpxTransport:
 
     def send(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
-        ends = _moment(effect.timeout)
+        ends = _moment(effect.total_timeout)
         body = BodyBuffer(effect)
-        head, total = _shortest(effect.timeout, effect.head), effect.timeout
-        exchange = self.open(Open(effect.request, head, effect.connect, total=total, stopper=effect.stopper))
+        opened = self.open(
+            Open(
+                effect.request,
+                effect.head_timeout,
+                effect.connect_timeout,
+                total_timeout=effect.total_timeout,
+                stopper=effect.stopper,
+            )
+        )
         try:
-            while data := exchange.handle.read_until(ends, "no complete answer in time"):
+            while data := opened.handle.read_until(ends, "no complete answer in time"):
                 body.add(data)
         finally:
-            exchange.handle.close()
-        return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
+            opened.handle.close()
+        return HttpResponse(status=opened.head.status, headers=opened.head.headers, body=body.to_bytes())
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
@@ -75,22 +82,28 @@ class HttpxTransport:
         has_head = False
         progress = _Progress()
         try:
-            async with asyncio.timeout(effect.timeout):
-                exchange = await self._aopen(
-                    Open(effect.request, effect.head, effect.connect, total=effect.timeout), progress
+            async with asyncio.timeout(effect.total_timeout):
+                opened = await self._aopen(
+                    Open(
+                        effect.request,
+                        effect.head_timeout,
+                        effect.connect_timeout,
+                        total_timeout=effect.total_timeout,
+                    ),
+                    progress,
                 )
                 has_head = True
                 try:
-                    while data := await exchange.handle.aread(None):
+                    while data := await opened.handle.aread(None):
                         body.add(data)
                 finally:
-                    await exchange.handle.aclose()
+                    await opened.handle.aclose()
         except TimeoutError as error:
             timeout_message = "no complete answer in time" if has_head else "no answer in time"
             raise translate(progress.explain(error), effect.request, timeout_message, has_head=has_head) from error
-        return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
+        return HttpResponse(status=opened.head.status, headers=opened.head.headers, body=body.to_bytes())
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
         client = self._blocking_client()
         guard = _Guard(client, effect.stopper)
@@ -100,8 +113,8 @@ class HttpxTransport:
             request = guard.request = _build(client, effect)
             request.extensions["trace"] = progress.trace
             response = guard.response = _Sending(client, request, guard).run(
-                _moment(_shortest(effect.timeout, effect.total)),
-                _moment(effect.connect),
+                _moment(_shortest(effect.head_timeout, effect.total_timeout)),
+                _moment(effect.connect_timeout),
                 progress,
                 effect.stopper,
             )
@@ -117,17 +130,19 @@ class HttpxTransport:
         if response is None:
             # Raised outside `except`: httpx's error may quote a header, and so a key.
             raise unsendable(effect.request)
-        return Exchange(_head(response), _BlockingHandle(response, effect.request, guard, _moment(effect.total)))
+        return OpenResponse(
+            _head(response), _BlockingHandle(response, effect.request, guard, _moment(effect.total_timeout))
+        )
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
         return await self._aopen(effect, _Progress())
 
-    async def _aopen(self, effect: Open, progress: "_Progress") -> Exchange:
+    async def _aopen(self, effect: Open, progress: "_Progress") -> OpenResponse:
         client = self._async_client()
-        ends = _moment(effect.total)
+        ends = _moment(effect.total_timeout)
         try:
-            async with asyncio.timeout(_shortest(effect.timeout, effect.total)):
+            async with asyncio.timeout(_shortest(effect.head_timeout, effect.total_timeout)):
                 request = _build(client, effect)
                 request.extensions["trace"] = _AsyncTrace(client, request, progress)
                 response = await client.send(request, stream=True, follow_redirects=False)
@@ -138,7 +153,7 @@ class HttpxTransport:
             raise translate(progress.explain(error), effect.request, "no answer in time") from error
         if response is None:
             raise unsendable(effect.request)
-        return Exchange(_head(response), _AsyncHandle(response, effect.request, ends))
+        return OpenResponse(_head(response), _AsyncHandle(response, effect.request, ends))
 
     def close(self) -> None:
         """Do nothing: the client belongs to its owner."""
@@ -434,8 +449,8 @@ def _shortest(*limits: float | None) -> float | None:
 
 def _build(client: httpx.Client | httpx.AsyncClient, effect: Open) -> httpx.Request:
     request = effect.request
-    whole = _shortest(effect.timeout, effect.total)
-    timeout = httpx.Timeout(whole, connect=_shortest(effect.connect, whole))
+    whole = _shortest(effect.head_timeout, effect.total_timeout)
+    timeout = httpx.Timeout(whole, connect=_shortest(effect.connect_timeout, whole))
     return client.build_request(
         request.method, request.url, headers=dict(request.headers), content=request.body or None, timeout=timeout
     )
@@ -443,7 +458,7 @@ def _build(client: httpx.Client | httpx.AsyncClient, effect: Open) -> httpx.Requ
 
 def _limit_reads(request: httpx.Request, effect: Open) -> None:
     """After the head, a single read may take as long as the stream may be silent. httpx looks at it for each body."""
-    request.extensions["timeout"]["read"] = _shortest(effect.read_timeout, effect.total)
+    request.extensions["timeout"]["read"] = _shortest(effect.read_timeout, effect.total_timeout)
 
 
 def _head(response: httpx.Response) -> Head:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import InvalidRequest, SetupError, TooLarge
 from dragoman.http import HttpRequest, HttpResponse, redact_url
 
@@ -60,11 +60,11 @@ class Transport(Protocol):
         """Send a request and read the whole answer."""
         ...
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
         ...
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
         ...
 
@@ -113,12 +113,12 @@ class RoutingTransport:
         transport, effect = self._route(effect)
         return await transport.asend(effect)
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
         transport, effect = self._route(effect)
         return transport.open(effect)
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         """Send a request and read the head of the answer."""
         transport, effect = self._route(effect)
         return await transport.aopen(effect)

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from dragoman.demo.provider import MemoryHandle
 from dragoman.engine.call_options import CallOptions
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.models import Model
@@ -45,13 +45,13 @@ class InProcessProvider(ABC):
     async def asend(self, effect: Send, /) -> HttpResponse:
         return self.send(effect)
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         answer = self.answer(effect.request)
         if answer.status is None:
             raise _error_without_head(answer.ending)
-        return Exchange(Head(status=answer.status, headers=answer.headers), _ScriptedHandle(answer))
+        return OpenResponse(Head(status=answer.status, headers=answer.headers), _ScriptedHandle(answer))
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         return self.open(effect)
 
     def close(self) -> None:  # noqa: B027 - most providers in this process have nothing to close

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from dragoman.demo.provider import MemoryHandle
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import DragomanError, InvalidRequest, TransportError
 from dragoman.events import Event, PartDelta
 from dragoman.http import Head, HttpRequest, HttpResponse
@@ -121,17 +121,17 @@ class Recorder:
         recorder.add_response(http_response)
         return http_response
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
         with recorder.failure():
             exchange = self._transport.open(effect)
-        return Exchange(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
+        return OpenResponse(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
         with recorder.failure():
             exchange = await self._transport.aopen(effect)
-        return Exchange(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
+        return OpenResponse(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
 
     def close(self) -> None:
         """Close the connections of the other transport."""
@@ -351,14 +351,14 @@ class Replayer:
         await asyncio.sleep(self.wait(recorded.duration))
         return _to_http_response(recorded, wire)
 
-    def open(self, effect: Open, /) -> Exchange:
+    def open(self, effect: Open, /) -> OpenResponse:
         recorded, wire = self._find(effect.request)
         answer = _render(recorded, wire, stream=True)
-        return Exchange(
+        return OpenResponse(
             Head(status=answer.status or 200, headers=answer.headers), _ReplayHandle(self, recorded, answer)
         )
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         return self.open(effect)
 
     def close(self) -> None:

@@ -72,15 +72,15 @@ class StreamDecoder(Protocol):
         ...
 
     def feed(self, data: bytes, /) -> list[Event]:
-        """The events that these bytes complete; b"" means that the connection closed."""
+        """The events that these bytes complete; b"" is the same as `end(is_complete=False)`."""
         ...
 
-    def show_call(self, name: str, /) -> None:
-        """Show the arguments of the first call of this tool as text, if they arrive in pieces."""
+    def end(self, *, is_complete: bool = True) -> list[Event]:
+        """The last events. `is_complete`: the body is complete by the rules of HTTP, so nothing was cut off."""
         ...
 
-    def end(self) -> list[Event]:
-        """As `feed(b"")`, but the body is complete by HTTP's own rules, so that nothing was cut off."""
+    def emit_call_as_text(self, name: str, /) -> None:
+        """Emit the arguments of the first call of this tool as text, if they arrive in pieces."""
         ...
 
 

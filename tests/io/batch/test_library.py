@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman import Registry
-from dragoman.engine.effects import Exchange, Open, Send
+from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import DragomanError
 from dragoman.http import HttpResponse
 from dragoman.models import Model
@@ -95,10 +95,10 @@ class Redirected:
     async def asend(self, effect: Send, /) -> HttpResponse:
         return await asyncio.to_thread(self.send, effect)
 
-    def open(self, _effect: Open, /) -> Exchange:
+    def open(self, _effect: Open, /) -> OpenResponse:
         raise NotImplementedError
 
-    async def aopen(self, _effect: Open, /) -> Exchange:
+    async def aopen(self, _effect: Open, /) -> OpenResponse:
         raise NotImplementedError
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.engine import failover
 from dragoman.engine.attempt import build_request
 from dragoman.engine.call_options import CallOptions
-from dragoman.engine.effects import Exchange, Open, Plan, Send
+from dragoman.engine.effects import Open, OpenResponse, Plan, Send
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.engine.provider_batches import batches_of
@@ -92,10 +92,10 @@ class _Replay:
             raise InvalidRequest("a row of a batch must be sent once, got a second request; send it without a batch")
         return self._answers.pop()
 
-    def open(self, _effect: Open, /) -> Exchange:
+    def open(self, _effect: Open, /) -> OpenResponse:
         raise InvalidRequest("a row of a batch must not be streamed; leave stream out")
 
-    async def aopen(self, effect: Open, /) -> Exchange:
+    async def aopen(self, effect: Open, /) -> OpenResponse:
         return self.open(effect)
 
     def close(self) -> None:

@@ -127,6 +127,15 @@ _LIMITS = (
 """Patterns for the token limit in a message, the most reliable first."""
 
 
+def is_stop_sequence(finish: str | None, /) -> bool:
+    """Whether a finish reason says that a stop sequence ended the answer. Only Anthropic's models have one for that.
+
+    >>> is_stop_sequence("stop_sequence"), is_stop_sequence("stop")
+    (True, False)
+    """
+    return finish == "stop_sequence"
+
+
 def model_mistake(word: object, /) -> str | None:
     """The mistake of the model that a finish reason reports; None if it reports no mistake.
 

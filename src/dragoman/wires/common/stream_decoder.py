@@ -77,11 +77,11 @@ class FramedStreamDecoder:
             return events
         return out.take()
 
-    def show_call(self, name: str, /) -> None:
+    def emit_call_as_text(self, name: str, /) -> None:
         self._out.shown_call = name
 
-    def end(self) -> list[Event]:
-        self._out.is_body_complete = True
+    def end(self, *, is_complete: bool = True) -> list[Event]:
+        self._out.is_body_complete = is_complete
         return self.feed(b"")
 
     def _advance(self, data: bytes) -> None:
