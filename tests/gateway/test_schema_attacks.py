@@ -8,6 +8,7 @@ import pytest
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest
+from dragoman.http import HttpRequest
 from dragoman.schema.validate import validate
 from dragoman.types import Request, Tool, user
 from tests.support.clock import slowness
@@ -52,6 +53,23 @@ ATTACKS: dict[str, dict[str, Any]] = {
     },
     "a large pattern": {"type": "string", "pattern": r"(\w{100}){500}"},
     "a pattern that looks around": {"type": "string", "pattern": r"^(?=(a+)+$)(?!.*b)x"},
+    "a pattern of classes": {"type": "string", "pattern": r"\S" * 5_000},
+    "a choice of classes": {"type": "string", "pattern": r"\w|" * 3_000},
+    "many patterns": {"type": "object", "properties": {f"p{n}": {"pattern": "^.{900}"} for n in range(6_000)}},
+    "many patterns that repeat a part": {
+        "type": "object",
+        "patternProperties": {rf"^(\d{{9}}){{99}}{n}": {"type": "string"} for n in range(6_000)},
+    },
+    "a long text for a pattern that looks around": {
+        "type": "string",
+        "pattern": "(?=.*.*.*.*.*x)y",
+        "examples": ["a" * 100_000] * 100,
+    },
+    "names for many patterns": {
+        "type": "object",
+        "required": [f"r{n}" for n in range(4_000)],
+        "patternProperties": {f"^a{n}": {} for n in range(1_000)},
+    },
 }
 PROVIDERS = "".join(record(wire, "http://127.0.0.1:9", wire) for wire in wires.NAMES if wire != "native")
 CONFIG = f"[gateway]\nproviders = ['demo']\n[chain]\nretries = 0\n{PROVIDERS}"
@@ -80,6 +98,42 @@ def test_no_schema_costs_much_time(name: str, model: str, place: str) -> None:
     seen = send_blocking(app, type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
     assert time.process_time() - start < BOUND * slowness()
     assert seen.status in (200, 400, 502, 503)
+
+
+@pytest.mark.parametrize("place", ["schema", "tool"])
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_schema_costs_much_time_in_the_native_dialect(name: str, place: str) -> None:
+    """It compiles every schema, to say what is wrong with it."""
+    body = native_body(schema=ATTACKS[name]) if place == "schema" else native_body(ATTACKS[name])
+    assert native_status(body) in (400, 502)
+
+
+def test_many_tools_share_one_bound() -> None:
+    choices = {f"d{n}": {"anyOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(11)} | {"d11": {}}
+    large = {"type": "object", "unevaluatedProperties": False, "$ref": "#/$defs/d0", "$defs": choices}
+    classes = {"type": "object", "properties": {"a": {"type": "string", "pattern": r"\S" * 150}}}
+    assert native_status(native_body(classes)) == 502
+    assert native_status(native_body(*[classes] * 200)) == 400
+    assert native_status(native_body(large)) == 502
+    assert native_status(native_body(*[large] * 200)) == 400
+
+
+def native_body(*parameters: dict[str, Any], schema: dict[str, Any] | None = None) -> bytes:
+    tools = [
+        {"type": "function", "function": {"name": f"t{number}", "description": "d", "parameters": each}}
+        for number, each in enumerate(parameters)
+    ]
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    sent = {"model": "openai_chat/m", "messages": messages, "tools": tools, "schema": schema}
+    return json.dumps({name: value for name, value in sent.items() if value}).encode()
+
+
+def native_status(body: bytes) -> int:
+    app = app_of(CONFIG)
+    start = time.process_time()
+    seen = send_blocking(app, HttpRequest(method="POST", path="/native/v1/chat/completions", headers={}, body=body))
+    assert time.process_time() - start < BOUND * slowness()
+    return seen.status
 
 
 @pytest.mark.parametrize("name", ["doubled", "doubled in a property", "growing", "50 000 properties"])

@@ -8,7 +8,15 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.schema import cost_bounds
-from dragoman.schema.cost_bounds import check_expansion, check_size, check_steps
+from dragoman.schema.cost_bounds import (
+    CompileBudget,
+    backtracking_patterns,
+    check_expansion,
+    check_patterns,
+    check_size,
+    check_steps,
+    pattern_steps,
+)
 
 
 def test_the_values_of_a_schema_are_counted() -> None:
@@ -25,6 +33,51 @@ def test_a_long_pattern_of_names_is_refused() -> None:
         check_size({"patternProperties": {"a" * (cost_bounds.MAX_PATTERN + 1): True}})
     check_size({"patternProperties": {"a": True}})
     check_size({"patternProperties": 3, "pattern": 3})
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param(r"\S" * 5_000, id="many classes of spaces"),
+        pytest.param(r"\w|" * 3_000, id="many classes"),
+        pytest.param("." * cost_bounds.MAX_PATTERN, id="long"),
+    ],
+)
+def test_a_pattern_that_costs_much_is_refused(pattern: str) -> None:
+    steps = pattern_steps(pattern)
+    limit = cost_bounds.MAX_PATTERN_STEPS
+    patterns = [{"pattern": pattern + str(number)} for number in range(limit // steps + 1)]
+    with pytest.raises(InvalidRequest, match="compiled in at most 300000 steps"):
+        check_patterns({"anyOf": patterns})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "repeats"),
+    [
+        ("a{3}", 3),
+        ("a{3,}b{2,7}", 10),
+        ("a{,}", 0),
+        ("(a{3}){5}", 9 * 15),
+        ("(a{10}b{1}){10}", 15 * 100),
+        ("a{99999999999}", 10**9),
+    ],
+)
+def test_repeats_count(pattern: str, repeats: int) -> None:
+    assert pattern_steps(pattern) == 8 * (len(pattern) + min(repeats, 1_000))
+
+
+def test_patterns_that_backtrack_are_counted() -> None:
+    hard = {"pattern": r"(a)\1", "patternProperties": {"(?<!a)b": True, "a++": True, "^(?:a|b)$": {"pattern": "(?!x)"}}}
+    assert backtracking_patterns({"items": hard}) == 4
+
+
+def test_the_schemas_of_one_request_share_a_budget() -> None:
+    budget = CompileBudget()
+    schema = {"pattern": "." * 9_000}
+    for _ in range(4):
+        budget.use(schema)
+    with pytest.raises(InvalidRequest, match="make them simpler"):
+        budget.use(schema)
 
 
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef", "$recursiveRef"])

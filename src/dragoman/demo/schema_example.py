@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.cost_bounds import check_size
+from dragoman.schema.cost_bounds import MAX_PATTERN_STEPS, backtracking_patterns, check_patterns, check_size
 from dragoman.schema.traverse import as_list
 from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject, is_list, is_object
@@ -23,6 +23,10 @@ MAX_OPTIONAL_DEPTH = 4
 MAX_DEPTH = 24
 MAX_STEPS = 5_000
 MAX_TEXT_LENGTH = 10_000
+MAX_BACKTRACKS = 1_000
+MAX_BACKTRACKED_TEXT = 500
+"""Characters of a text for a pattern that looks around or refers back: it may read the text once per character."""
+STEPS_OF_BACKTRACKING = 20
 
 FORMATS = {
     "date": "2026-01-31",
@@ -146,8 +150,19 @@ class _ExampleBuilder:
     def _is_valid(self, value: object, schema: JsonObject) -> bool:
         definitions: JsonObject = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
         # The validator reads the whole schema each time.
-        self._count_step(1 + self._size // 100)
-        return not validate(value, {**definitions, **schema})
+        whole = {**definitions, **schema}
+        compiling = (MAX_PATTERN_STEPS - check_patterns(whole)) // 100
+        self._count_step(1 + self._size // 100 + compiling + self._backtracking_steps(value, whole))
+        return not validate(value, whole, backtracks=MAX_BACKTRACKS)
+
+    def _backtracking_steps(self, value: object, schema: JsonObject) -> int:
+        patterns = backtracking_patterns(schema)
+        if not patterns:
+            return 0
+        texts = _texts(value)
+        if max(map(len, texts), default=0) > MAX_BACKTRACKED_TEXT:
+            raise ValueError(f"a pattern that looks around needs a text of at most {MAX_BACKTRACKED_TEXT} characters")
+        return STEPS_OF_BACKTRACKING * patterns * len(texts)
 
     def _first_valid(self, values: Iterator[Any], schema: JsonObject) -> Any:
         invalid: list[Any] = []
@@ -184,13 +199,23 @@ class _ExampleBuilder:
                 value[name] = self.value(properties[name], level + 1, name)
         for name in required:
             if name not in value:
-                value[name] = self.value(_schema_of_extra(name, schema), level + 1, name)
+                value[name] = self.value(self._schema_of_extra(name, schema), level + 1, name)
         number = 1
         while len(value) < schema.get("minProperties", 0) and number < 1000:
             name = self._new_name(schema, number)
-            value.setdefault(name, self.value(_schema_of_extra(name, schema), level + 1, name))
+            value.setdefault(name, self.value(self._schema_of_extra(name, schema), level + 1, name))
             number += 1
         return {name: value[name] for name in [*(key for key in properties if key in value), *value]}
+
+    def _schema_of_extra(self, name: str, schema: JsonObject) -> Schema:
+        """The schema of a property that is not in `properties`."""
+        by_pattern = object_of(schema.get("patternProperties"))
+        for pattern, item in by_pattern.items():
+            if self._is_valid(name, {"pattern": pattern}):
+                matching: Schema = item
+                return matching
+        other = schema.get("additionalProperties")
+        return other if is_object(other) else {}
 
     def _new_name(self, schema: JsonObject, number: int) -> str:
         patterns = list(schema.get("patternProperties") or ())
@@ -267,6 +292,21 @@ class _ExampleBuilder:
         return float(value) if isinstance(value, float) else int(value)
 
 
+def _texts(value: object) -> list[str]:
+    """The texts and the names of properties in a value."""
+    texts: list[str] = []
+    open_values: list[object] = [value]
+    while open_values:
+        one = open_values.pop()
+        if isinstance(one, str):
+            texts.append(one)
+        elif is_object(one):
+            open_values += [*one, *one.values()]
+        elif is_list(one):
+            open_values += one
+    return texts
+
+
 def _type_of(schema: JsonObject, level: int) -> str:
     types = schema.get("type")
     if is_list(types):
@@ -276,14 +316,6 @@ def _type_of(schema: JsonObject, level: int) -> str:
     if isinstance(types, str):
         return types
     return next((one for one, keywords in _TYPE_KEYWORDS if schema.keys() & set(keywords)), "string")
-
-
-def _schema_of_extra(name: str, schema: JsonObject) -> Schema:
-    """Return the schema of a property that is not in `properties`."""
-    by_pattern = object_of(schema.get("patternProperties"))
-    other = schema.get("additionalProperties")
-    matches: list[Schema] = [by_pattern[pattern] for pattern in by_pattern if not validate(name, {"pattern": pattern})]
-    return matches[0] if matches else other if is_object(other) else {}
 
 
 def _branch_rank(branch: JsonObject, *, is_deep: bool) -> int:

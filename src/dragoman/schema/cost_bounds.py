@@ -3,10 +3,13 @@
 `check_size` bounds what is linear in the schema. `check_steps` bounds the validation of a value: it counts how often a
 validator looks at a subschema, without doing it. A subschema that is reached several times for the same value (through
 `$ref`) is counted once and multiplied, so that counting is cheap even if validating would take years.
-`check_expansion` bounds the compilation: for `unevaluatedProperties` and `unevaluatedItems`, jsonschema-rs (0.60)
-compiles each subschema of the same value again for each way that leads to it.
+`check_expansion` and `check_patterns` bound the compilation. For `unevaluatedProperties` and `unevaluatedItems`,
+jsonschema-rs (0.60) compiles each subschema of the same value again for each way that leads to it. It copies a pattern
+once for each `\\d`, `\\w` or `\\s`, and a repeated part as often as it is repeated.
 """
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
@@ -25,6 +28,17 @@ MAX_STEPS = 200_000
 """Subschemas that the validation of one value may look at."""
 MAX_EXPANSION = 10_000
 """Subschemas that all `unevaluatedProperties` and `unevaluatedItems` of one schema may look at."""
+MAX_PATTERN_STEPS = 300_000
+"""What compiling all patterns of one schema may cost; a step is about 0.3 microseconds."""
+_STEPS_PER_CHARACTER = 8
+_MAX_REPEATS = 1_000
+"""Characters after which a repeated pattern is too large to be compiled."""
+_REPEAT = re.compile(r"(?P<nested>[)}*+?])?\{(?P<least>\d*)(?:,(?P<most>\d*))?")
+_SHORT_CLASS = re.compile(r"\\[dDwW]")
+_LONG_CLASS = re.compile(r"\\[sS]")
+_LONG_CLASS_COPIES = 5
+"""A class of spaces has about twenty members."""
+_BACKTRACKING = re.compile(r"\\[1-9k]|\(\?(?:[=!>]|<[=!]|P[=>])|[*+?}]\+")
 _NAMES_PER_STEP = 8
 """Names of properties, or members of a list, that cost as much as one subschema."""
 _CONTAINERS = (dict, list)
@@ -62,10 +76,64 @@ def check_size(schema: JsonObject, /) -> int:
 
 
 def _check_patterns(schema: JsonObject) -> None:
-    patterns = schema.get("patternProperties")
-    for pattern in (schema.get("pattern"), *(patterns if is_object(patterns) else ())):
-        if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
+    for pattern in _own_patterns(schema):
+        if len(pattern) > MAX_PATTERN:
             raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
+
+
+def _own_patterns(schema: JsonObject) -> Iterator[str]:
+    names = schema.get("patternProperties")
+    for pattern in (schema.get("pattern"), *(names if is_object(names) else ())):
+        if isinstance(pattern, str):
+            yield pattern
+
+
+def check_patterns(schema: JsonObject, remaining: int = MAX_PATTERN_STEPS, /) -> int:
+    """What remains of the steps after the patterns of a schema; raises InvalidRequest if they cost more.
+
+    >>> check_patterns({"pattern": r"\\S" * 5000})
+    Traceback (most recent call last):
+    dragoman.errors.InvalidRequest: the patterns must be compiled in at most 300000 steps, got more; make them simpler
+    """
+    for node in _objects(schema):
+        for pattern in _own_patterns(node):
+            remaining -= pattern_steps(pattern)
+    if remaining < 0:
+        raise InvalidRequest(
+            f"the patterns must be compiled in at most {MAX_PATTERN_STEPS} steps, got more; make them simpler"
+        )
+    return remaining
+
+
+def pattern_steps(pattern: str, /) -> int:
+    """What it costs to compile a pattern.
+
+    >>> pattern_steps("^[a-z]+$"), pattern_steps("^[a-z]{1,64}$"), pattern_steps(r"^\\d+$")
+    (64, 616, 45)
+    """
+    copies = len(_SHORT_CLASS.findall(pattern)) + _LONG_CLASS_COPIES * len(_LONG_CLASS.findall(pattern))
+    return len(pattern) * (_STEPS_PER_CHARACTER + copies) + _STEPS_PER_CHARACTER * _repeats(pattern)
+
+
+def _repeats(pattern: str) -> int:
+    """How many characters the repetitions of a pattern add, at most `_MAX_REPEATS`."""
+    counts: list[int] = []
+    is_nested = False
+    for match in _REPEAT.finditer(pattern):
+        is_nested = is_nested or match["nested"] is not None
+        counts.append(max(int(digits[:5] or 0) for digits in (match["least"], match["most"] or "")))
+    if not is_nested:
+        return min(sum(counts), _MAX_REPEATS)
+    return min(len(pattern) * math.prod(max(count, 1) for count in counts), _MAX_REPEATS)
+
+
+def backtracking_patterns(schema: JsonObject, /) -> int:
+    """How many patterns of a schema look around or refer back, so that a match may take many steps.
+
+    >>> backtracking_patterns({"pattern": "^(?=a)b", "items": {"pattern": "^(?:a|b)$"}})
+    1
+    """
+    return sum(bool(_BACKTRACKING.search(pattern)) for node in _objects(schema) for pattern in _own_patterns(node))
 
 
 def _check_refs(schema: JsonObject) -> None:
@@ -87,8 +155,8 @@ def check_steps(value: object, schema: JsonObject, /) -> None:
         raise _too_many_steps()
 
 
-def check_expansion(schema: JsonObject, /) -> None:
-    """Raise InvalidRequest if `unevaluatedProperties` or `unevaluatedItems` make the schema too large to be compiled.
+def check_expansion(schema: JsonObject, remaining: int = MAX_EXPANSION, /) -> int:
+    """What remains of the subschemas after `unevaluatedProperties` and `unevaluatedItems`; raises InvalidRequest.
 
     >>> doubled = {f"d{n}": {"anyOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}
     >>> check_expansion({"$ref": "#/$defs/d0", "unevaluatedItems": False, "$defs": doubled})  # doctest: +ELLIPSIS
@@ -96,11 +164,26 @@ def check_expansion(schema: JsonObject, /) -> None:
     dragoman.errors.InvalidRequest: unevaluatedProperties and unevaluatedItems must look at 10000 ...
     """
     counter: _StepCounter | None = None
-    remaining = MAX_EXPANSION
     for node in _objects(schema):
         if node.keys() & _UNEVALUATED:
             counter = counter or _StepCounter(schema)
             remaining = counter.expand(node, remaining)
+    return remaining
+
+
+class CompileBudget:
+    """What remains for the schemas of one request, which are compiled one after the other."""
+
+    def __init__(self) -> None:
+        self._expansion = MAX_EXPANSION
+        self._pattern_steps = MAX_PATTERN_STEPS
+
+    def use(self, schema: JsonObject, /) -> None:
+        """Raise InvalidRequest if the schema costs more than what remains. Then nothing remains for the next ones."""
+        pattern_steps, self._pattern_steps = self._pattern_steps, 0
+        self._pattern_steps = check_patterns(schema, pattern_steps)
+        expansion, self._expansion = self._expansion, 0
+        self._expansion = check_expansion(schema, expansion)
 
 
 def _too_many_steps() -> InvalidRequest:

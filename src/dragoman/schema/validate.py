@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.cost_bounds import check_expansion, check_size, check_steps
+from dragoman.schema.cost_bounds import CompileBudget, check_size, check_steps
 from dragoman.schema.formats import FORMAT_CHECKS, wrong_format
 from dragoman.types import JsonObject
 
@@ -15,32 +15,37 @@ if TYPE_CHECKING:
 
 MAX_REASONS = 100
 """Reasons that `validate` returns at most."""
+MAX_BACKTRACKS = 100_000
+"""Backtracks of one match: each may read the rest of the text again."""
 _MAX_REASON = 500
 
 
-def validate(value: object, schema: JsonObject, /, *, add_formats: bool = False) -> tuple[str, ...]:
+def validate(
+    value: object, schema: JsonObject, /, *, add_formats: bool = False, backtracks: int = MAX_BACKTRACKS
+) -> tuple[str, ...]:
     """The reasons why a value does not satisfy a schema, each with its place. No `$ref` is fetched.
 
     A `format` alone never makes a value invalid. With `add_formats`, the reasons of an invalid value also name the
-    texts that do not have their format, so that a model can correct everything at once.
+    texts that do not have their format, so that a model can correct everything at once. A pattern that needs more
+    `backtracks` is not satisfied.
 
     >>> validate({"ages": ["x"]}, {"properties": {"ages": {"items": {"type": "integer"}}}})
     ('$.ages[0]: "x" is not of type "integer"',)
     """
     check_steps(value, schema)
-    check_expansion(schema)
-    reasons = _reasons(value, schema)
-    return _reasons(value, schema, check_formats=True) if reasons and add_formats else reasons
+    CompileBudget().use(schema)
+    reasons = _reasons(value, schema, backtracks)
+    return _reasons(value, schema, backtracks, check_formats=True) if reasons and add_formats else reasons
 
 
-def _reasons(value: object, schema: JsonObject, *, check_formats: bool = False) -> tuple[str, ...]:
+def _reasons(value: object, schema: JsonObject, backtracks: int, *, check_formats: bool = False) -> tuple[str, ...]:
     import jsonschema_rs
 
     try:
         validator = jsonschema_rs.validator_for(
             schema,
             retriever=_refuse,
-            pattern_options=_pattern_options(),
+            pattern_options=_pattern_options(backtracks),
             formats=FORMAT_CHECKS,
             validate_formats=check_formats,
         )
@@ -59,8 +64,10 @@ def _why(error: "ValidationError") -> str:
     return why or shorten_middle(error.message, _MAX_REASON)
 
 
-def schema_error(schema: JsonObject, /) -> str | None:
+def schema_error(schema: JsonObject, budget: CompileBudget | None = None, /) -> str | None:
     """Why a schema is not valid JSON Schema (draft 2020-12) or too large; None if it is neither. No `$ref` is fetched.
+
+    The schemas of one request share a budget.
 
     >>> schema_error({"required": 3})
     'required: 3 is not of type "array"'
@@ -69,7 +76,7 @@ def schema_error(schema: JsonObject, /) -> str | None:
 
     try:
         check_size(schema)
-        check_expansion(schema)
+        (budget or CompileBudget()).use(schema)
     except InvalidRequest as error:
         return error.message
     try:
@@ -102,11 +109,11 @@ def shorten_middle(text: str, length: int, /) -> str:
     return text if len(text) <= length else f"{text[: length // 2]} … {text[-(length // 2) :]}"
 
 
-def _pattern_options() -> "FancyRegexOptions":
+def _pattern_options(backtracks: int = MAX_BACKTRACKS) -> "FancyRegexOptions":
     """A pattern that is too large or takes too long is an error."""
     import jsonschema_rs
 
-    return jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=1_000_000)
+    return jsonschema_rs.FancyRegexOptions(backtrack_limit=backtracks, size_limit=1_000_000)
 
 
 def _refuse(uri: str, /) -> JsonObject:

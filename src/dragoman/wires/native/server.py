@@ -4,6 +4,7 @@ from typing import Any
 
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
+from dragoman.schema.cost_bounds import CompileBudget
 from dragoman.schema.validate import schema_error
 from dragoman.types import HostedTool, JsonObject, Part, Request, Response, Tool, ToolResult, is_object
 from dragoman.types.hosted_tools import HOSTED_KINDS
@@ -35,9 +36,10 @@ class NativeServer:
         body = problems.read_object(decode_request_json(http), REQUEST_FIELDS, "", required=("messages",))
         history = NativeHistory(problems)
         history.read(body.get("messages") or [])
-        tools = _decode_tools(body.get("tools") or [], problems)
+        budget = CompileBudget()
+        tools = _decode_tools(body.get("tools") or [], problems, budget)
         choice = _decode_choice(body.get("tool_choice"), tools, problems)
-        _check(body, problems)
+        _check(body, problems, budget)
         problems.check()
         stop = body.get("stop")
         gateway_fields = {name: body[name] for name in _GATEWAY_FIELDS if name in body}
@@ -75,7 +77,7 @@ class NativeServer:
         return NativeStreamEncoder()
 
 
-def _check(body: dict[str, Any], problems: ProblemCollector) -> None:
+def _check(body: dict[str, Any], problems: ProblemCollector, budget: CompileBudget) -> None:
     """Check conditions between fields."""
     if "model" in body and "tier" in body:
         problems.add("tier", "conflict", "set model or tier, not both")
@@ -83,11 +85,11 @@ def _check(body: dict[str, Any], problems: ProblemCollector) -> None:
     if conversation is not None and not conversation.isprintable():
         problems.add("conversation_id", "invalid_value", "must contain only printable characters")
     schema = body.get("schema")
-    if schema is not None and (why := schema_error(schema)) is not None:
+    if schema is not None and (why := schema_error(schema, budget)) is not None:
         problems.add("schema", "invalid_schema", why)
 
 
-def _decode_tools(tools: list[Any], problems: ProblemCollector) -> tuple[Tool | HostedTool, ...]:
+def _decode_tools(tools: list[Any], problems: ProblemCollector, budget: CompileBudget) -> tuple[Tool | HostedTool, ...]:
     decoded: list[Tool | HostedTool] = []
     names: set[str] = set()
     for i, data in enumerate(tools):
@@ -106,7 +108,7 @@ def _decode_tools(tools: list[Any], problems: ProblemCollector) -> tuple[Tool | 
         if name in names:
             problems.add(f"{where}.function.name", "duplicate_tool", f"another tool has the name {name!r}")
         if parameters is not None:
-            _check_parameters(parameters, f"{where}.function.parameters", problems)
+            _check_parameters(parameters, f"{where}.function.parameters", problems, budget)
         names.add(name or "")
         decoded.append(
             Tool(
@@ -120,10 +122,10 @@ def _decode_tools(tools: list[Any], problems: ProblemCollector) -> tuple[Tool | 
     return tuple(decoded)
 
 
-def _check_parameters(schema: JsonObject, where: str, problems: ProblemCollector) -> None:
+def _check_parameters(schema: JsonObject, where: str, problems: ProblemCollector, budget: CompileBudget) -> None:
     if schema.get("type") != "object":
         problems.add(where, "invalid_schema", 'type must be "object"')
-    if (why := schema_error(schema)) is not None:
+    if (why := schema_error(schema, budget)) is not None:
         problems.add(where, "invalid_schema", why)
 
 
