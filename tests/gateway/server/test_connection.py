@@ -206,6 +206,13 @@ def test_too_many_requests_at_once_on_one_connection_close_it_after_their_answer
     assert 1 < answer.count(b"HTTP/1.1 200 OK") <= connections.MAX_PIPELINED + 1
 
 
+def test_too_many_requests_with_an_upgrade_at_once_close_the_connection_after_their_answers(live: Live) -> None:
+    """Each made the parser start again inside the one before: thousands were an error in the log, and 100 MB."""
+    upgrade = b"GET /x HTTP/1.1\r\nhost: x\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"
+    answer = live.ask(upgrade * 1000)
+    assert 1 < answer.count(b"HTTP/1.1 404 ") <= connections.MAX_PIPELINED + 1
+
+
 def test_a_body_that_nobody_reads_does_not_end_the_connection(live: Live) -> None:
     unread = request(b"x" * 150_000, path="/v1/nothing")
     answer = live.ask(unread + LAST)

@@ -157,21 +157,31 @@ class HttpConnection(asyncio.Protocol):
             self.resume()
 
     def _parse(self, data: bytes) -> None:
+        rest: bytes | None = data
+        while rest is not None:
+            rest = self._feed(rest)
+            if self._is_refused and self._incoming is None:
+                return
+
+    def _feed(self, data: bytes) -> bytes | None:
+        """Parse some bytes; what is to be parsed after an upgrade."""
         self._progress = 0
+        rest = None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._continue_after_upgrade(data[upgrade.args[0] :])
+            rest = self._continue_after_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError:
             raise  # a bug: the event loop logs it and closes the connection
         except httptools.HttpParserError as error:
             self._refuse(InvalidRequest(f"the request is not valid HTTP/1.1: {error}"))
         if self._progress > 1 or not (self._progress == 0 or self._is_in_head):
             self._unparsed = 0
-            return
+            return rest
         self._unparsed = len(data) + (0 if self._progress else self._unparsed)
         if self._unparsed > MAX_HEADERS:
             self._refuse(HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes"))
+        return rest
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - why does not matter
         """The client has disconnected, or we closed the connection."""
@@ -479,18 +489,18 @@ class HttpConnection(asyncio.Protocol):
 
     # WebSockets ------------------------------------------------------------------------------------------------------
 
-    def _continue_after_upgrade(self, rest: bytes) -> None:
+    def _continue_after_upgrade(self, rest: bytes) -> bytes | None:
         """The parser stops after the head of a request with `Upgrade`, even if a body follows.
 
         If it is not a WebSocket, another parser gets the rest, after a head that has only the length of the body.
         """
         if self._socket is not None:
             self._socket.feed(rest)
-            return
+            return None
         self._parser = httptools.HttpRequestParser(self)
         framing = (name for name in ("content-length", "transfer-encoding") if name in self._headers)
         head = "".join(f"{name}: {self._headers[name]}\r\n" for name in framing)
-        self._parse(f"POST / HTTP/1.1\r\n{head}\r\n".encode("latin-1") + rest)
+        return f"POST / HTTP/1.1\r\n{head}\r\n".encode("latin-1") + rest
 
     async def _serve_socket(self, exchange: _Exchange, socket: WebSocketConnection) -> None:
         app, http = self._server.app, exchange.http
