@@ -1,6 +1,7 @@
 """What we make of the answers: tapes of streams, bodies and errors."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from dragoman.wires.common.framing import SseDecoder
 from dragoman.wires.common.stream_decoder import FramedStreamDecoder
 from dragoman.wires.openai_chat import WIRE
 from dragoman.wires.openai_chat.decoder import ChatDecoder
+from tests.support.clock import slowness
 from tests.support.wires import laws
 
 TAPES = Path(__file__).parent / "tapes"
@@ -841,3 +843,11 @@ def test_a_call_that_has_ended_and_comes_again_is_one_call() -> None:
     assert [call.id for call in fold(events).tool_calls] == ["a", "b"]
     other = {**WHOLE_CALL, "function": {"name": "tide", "arguments": '{"port":"Cork"}'}}
     assert len(fold(fragments_of(WHOLE_CALL, NEXT_CALL, other)[0]).tool_calls) == 3
+
+
+def test_many_calls_without_an_index_are_read_in_linear_time() -> None:
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in range(20_000)]
+    start = time.process_time()
+    events, error = fragments_of(*calls)
+    assert time.process_time() - start < 4 * slowness()  # it was 20 s
+    assert (error, len(fold(events).tool_calls)) == (None, 20_000)

@@ -21,6 +21,8 @@ class ToolCallJoiner:
     def __init__(self, out: Assembler) -> None:
         self._out = out
         self._ids: list[str] = []
+        self._by_id: dict[str, int] = {}
+        """The last call of each id."""
         self._names: list[str] = []
         self._slots: dict[int, int] = {}
         self._inputs: set[int] = set()
@@ -89,7 +91,9 @@ class ToolCallJoiner:
             return None
         if index is not None:
             self._slots[index] = slot
-        self._ids[slot] = self._ids[slot] or id
+        if id and not self._ids[slot]:
+            self._ids[slot] = id
+            self._by_id[id] = max(slot, self._by_id.get(id, slot))
         self._names[slot] = self._names[slot] or name
         return slot
 
@@ -99,8 +103,9 @@ class ToolCallJoiner:
 
     def _find(self, id: str, name: str) -> int | None:
         """The call of a fragment without an index: that with its id, or the last if it has neither id nor name."""
-        slots = [slot for slot, known in enumerate(self._ids) if (known == id if id else not name)]
-        return slots[-1] if slots else None
+        if id:
+            return self._by_id.get(id)
+        return None if name or not self._ids else len(self._ids) - 1
 
     def _is_new_call(self, slot: int, id: str, name: str, text: str) -> bool:
         """Whether a fragment starts another call. Later fragments have no name, or no text after a whole object."""
