@@ -211,6 +211,16 @@ def test_a_missing_type_is_an_error_that_names_its_parameter() -> None:
         _any(dragoman.extract)("demo/any", prompt="Is it so?")
 
 
+def test_a_value_that_is_not_a_type_is_an_error_that_names_its_parameter() -> None:
+    order = "output_type must be a type, got 'How many?'; the type comes before the prompt: extract(int, 'How many?')"
+    with pytest.raises(InvalidRequest, match=f"^{re.escape(order)}$"):
+        _any(dragoman.extract)("demo/any", "How many?", int)
+    with pytest.raises(InvalidRequest, match=r"^output must be a type, got 'int'; use a dataclass"):
+        dragoman.generate("demo/any", "hi", output="int")
+    with pytest.raises(InvalidRequest, match=r"^output must be a type, got 'int'; use a dataclass"):
+        Agent("demo/any", output="int")
+
+
 def test_a_type_error_of_the_callers_code_stays_as_it_is() -> None:
     class Broken:
         def __iter__(self) -> Any:

@@ -31,8 +31,8 @@ CURES = {
     "StoreDown": "Start the store of the gateway, or correct `store` in its config.",
     "TimedOut": "The message names the limit that has passed; raise it with `timeout=`.",
     "TooLarge": "The answer exceeds a limit of dragoman: ask for less.",
-    "ToolLoop": "The model repeats calls, or they only fail: improve the tool's description or its error message, or change "
-    "`repeat_limit=` or `tool_error_limit=`.",
+    "ToolLoop": "The model repeats calls, or they only fail: improve the tool's description or its error message, or "
+    "change `repeat_limit=` or `tool_error_limit=`.",
     "TransportError": "There was no response. Check the network and the base URL.",
     "Truncated": "The answer has no end. It is retried; if it stays, the server or a proxy cuts answers off.",
     "Unsupported": "Choose a target that supports it ([table](../docs/providers.md)), or add one to the chain.",

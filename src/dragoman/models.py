@@ -101,8 +101,10 @@ _CONNECTION = frozenset({"api_key", "headers", "base_url"})
 def _parser(name: str, hint: Any) -> OutputType[Any]:
     if hint is None:  # or missing
         raise wrong_value(name, "a type", None, "use a dataclass, a TypedDict or a pydantic model")
+    if isinstance(hint, str) and name == "output_type":
+        raise wrong_value(name, "a type", hint, "the type comes before the prompt: extract(int, 'How many?')")
     with naming(name):
-        return output_type_of(hint)
+        return output_type_of(hint, name)
 
 
 def _as_timeouts(timeout: Any, default: Timeouts) -> Timeouts:

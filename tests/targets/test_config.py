@@ -87,6 +87,7 @@ def test_a_built_in_record_may_be_overridden() -> None:
     ("fields", "why"),
     [
         ({"name": "x", "like": "grok"}, "like: unknown provider 'grok'; did you mean 'groq'?"),
+        ({"name": "x", "like": "groq", "url": "y"}, "unknown provider field 'url'; did you mean 'base_url'"),
         ({"name": "x", "like": "groq", "bas_url": "y"}, "unknown provider field 'bas_url'; did you mean 'base_url'"),
         (
             {"name": "x", "wire": "openai_chat", "capabilities": {"max_image": 1}},

@@ -149,7 +149,7 @@ class Agent(Generic[T]):
         self._skills: tuple[Skill, ...] = skills
         with naming("output"):
             is_plain = output is None or output is str
-            self._output_type: OutputType[T] | None = None if is_plain else output_type_of(output)
+            self._output_type: OutputType[T] | None = None if is_plain else output_type_of(output, "output")
         budget = options.get("budget") or Budget()
         if budget.money is not None and budget.price is None:
             budget = replace(budget, price=price)

@@ -34,10 +34,10 @@ def schema_of(hint: Any, /) -> JsonObject:
         return output_type_of(hint).schema
 
 
-def output_type_of(hint: Any, /) -> "OutputType[Any]":
-    """The OutputType of a type, cached."""
+def output_type_of(hint: Any, parameter: str = "hint", /) -> "OutputType[Any]":
+    """The OutputType of a type, cached. `parameter` is what the caller's parameter is called."""
     if not is_hint(hint):
-        raise wrong_value("hint", "a type", hint, "use a dataclass, a TypedDict or a pydantic model")
+        raise wrong_value(parameter, "a type", hint, "use a dataclass, a TypedDict or a pydantic model")
     try:
         return _cached_output_type(hint, repr(hint))
     except TypeError:  # metadata that cannot be hashed

@@ -37,6 +37,15 @@ RENAMED = {
     "when_all_benched": "when_all_cooling_down",
 }
 """Names of version 0.1 that changed."""
+_OTHER_NAMES = {
+    "api_base": "base_url",
+    "endpoint": "base_url",
+    "key": "api_key",
+    "token": "api_key",
+    "type": "like",
+    "url": "base_url",
+}
+"""Names of other libraries that no similar name helps with."""
 _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _FIELDS = (*(name for name in Provider.__struct_fields__ if name != "like_name"), "like")
@@ -523,7 +532,9 @@ def unknown_name(what: str, name: str, known: Collection[str], /) -> str:
     """
     if RENAMED.get(name) in known:
         return f"{name!r} is now called {RENAMED[name]!r}"
-    return f"unknown {what} {name!r}{did_you_mean(name, known)}"
+    other = _OTHER_NAMES.get(name)
+    hint = f"; did you mean {other!r}?" if other in known else did_you_mean(name, known)
+    return f"unknown {what} {name!r}{hint}"
 
 
 def _refuse_unknown(what: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -337,6 +337,30 @@ def test_an_unknown_path_is_refused_in_the_dialect_whose_paths_begin_so(path: st
     assert seen.body.decode().startswith(shape)
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "hint", "is_anthropic"),
+    [
+        (
+            "/chat/completions",
+            {"host": "evil.example"},
+            "; set the base URL of the client to http://HOST:PORT/v1",
+            False,
+        ),
+        ("/v1/v1/messages", {}, "; set the base URL of the client to http://HOST:PORT, without /v1", True),
+        ("/v1/api/chat", {}, "; set the base URL of the client to http://HOST:PORT, without /v1", False),
+        ("/v1/nix", {}, "", False),
+        ("/v1/v1/nix", {}, "", False),
+    ],
+)
+def test_a_base_url_of_another_protocol_is_corrected(
+    path: str, headers: dict[str, str], hint: str, *, is_anthropic: bool
+) -> None:
+    body = json.loads(send_blocking(app_of(), post(path, b"{}", **headers)).body)
+    error = body["error"]
+    assert (error if isinstance(error, str) else error["message"]) == f"no route for {path}{hint}"
+    assert (body.get("type") == "error") == is_anthropic
+
+
 async def too_large(_bytes: BodyBytes) -> bytes:
     raise BodyTooLarge("40 MiB")
 

@@ -11,6 +11,8 @@ from dragoman.http import HttpRequest
 from dragoman.wires.common.server_endpoints import Route
 
 T = TypeVar("T")
+_PREFIX = "/v1"
+"""Clients of OpenAI want it in their base URL; those of Anthropic, Google and Ollama add a path of their own."""
 _PATTERNS = {"model": ".+", "id": ".+"}
 
 
@@ -70,16 +72,24 @@ class Routes(Generic[T]):
         path = http.path.partition("?")[0]
         endpoints = self._match(path)
         if endpoints is None:
-            raise NoRoute(f"no route for {path[:200]}")
+            raise NoRoute(f"no route for {path[:200]}{self._base_url_hint(path)}")
         return endpoints.find(http)
 
     def find_similar(self, http: HttpRequest, /) -> list[T]:
         """The endpoints of the same path with other methods, or of the paths that begin most like this one."""
         path = http.path.partition("?")[0]
-        match = self._match(path)
+        match = self._match(path) or self._match(_with_prefix(path)) or self._match(_without_prefix(path))
         near = self._nearest(path) if match is None else [match]
         by_header = [endpoint for each in near for _, header, endpoint in each.by_header if header in http.headers]
         return by_header or [endpoint for each in near for endpoint in each.by_method.values()]
+
+    def _base_url_hint(self, path: str) -> str:
+        """What to do if a client has a base URL that is right for clients of another protocol."""
+        if self._match(_with_prefix(path)) is not None:
+            return f"; set the base URL of the client to http://HOST:PORT{_PREFIX}"
+        if self._match(_without_prefix(path)) is not None:
+            return f"; set the base URL of the client to http://HOST:PORT, without {_PREFIX}"
+        return ""
 
     def _match(self, path: str) -> _Path[T] | None:
         if (exact := self._exact.get(path)) is not None:
@@ -91,6 +101,15 @@ class Routes(Generic[T]):
         lengths = {other: _common_segments(path, other) for other in known}
         longest = max(lengths.values(), default=0)
         return [endpoints for other, endpoints in known.items() if lengths[other] == longest > 0]
+
+
+def _with_prefix(path: str) -> str:
+    return f"{_PREFIX}{path}"
+
+
+def _without_prefix(path: str) -> str:
+    """The path without its first `/v1`; the same path if it does not begin so."""
+    return path.removeprefix(_PREFIX) if path.startswith(f"{_PREFIX}/") else path
 
 
 def _common_segments(one: str, other: str) -> int:
