@@ -60,7 +60,7 @@ def test_the_number_of_calls_is_bounded() -> None:
     response = run(world, MAX_CALLS + 1)
     assert len(response.choices) == len(world.requests) == MAX_CALLS
     assert response.notices[0].loss
-    assert response.notices[0].why == "ollama: not supported; 8 requests were sent, which is the most"
+    assert response.notices[0].why == "ollama: not supported; 8 requests were sent, which is the limit"
 
 
 def test_an_answer_is_kept_if_another_call_fails() -> None:

@@ -1,6 +1,6 @@
 """A plan whose requests count in the limits of a deployment: embeddings, rankings, token counts, paths passed through.
 
-A chain counts its own requests, because it can choose another target. Here a request waits for room if that is soon.
+A chain counts its own requests, because it can choose another target. Here, a request waits if there will be room soon.
 """
 
 from collections.abc import Callable, Sequence
@@ -171,7 +171,7 @@ class _Counted:
                 self.end(has_failed=True)
 
     def end(self, *, has_failed: bool = False) -> None:
-        """Give the place of the last request back. One that failed used no tokens."""
+        """Free the slot of the last request. A request that failed used no tokens."""
         slot, self._slot = self._slot, None
         if slot is None:
             return

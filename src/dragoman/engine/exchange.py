@@ -422,7 +422,7 @@ def has_content(event: Event, /) -> bool:
 
 
 def name_limit(error: TimedOut, call: CallContext, since: float, content: str | None = None, /) -> Plan[None]:
-    """Add to an error which limit has passed: the one that ended first.
+    """Add the name of the time limit to an error: of the limits that have passed, the one that ended first.
 
     `content` names the limit that began at `since`. Without it, that is `first_event` until the head has come.
     """

@@ -15,7 +15,7 @@ from dragoman.errors import ChainExhausted, DragomanError, Interrupted
 from dragoman.types import Attempt, Usage, add_usage
 from dragoman.wires.common.errors import copy_notes, shorten
 
-_OWN_FACTS = frozenset({*vars(ChainExhausted("")), "partial", "__notes__"})
+_NOT_COPIED = frozenset({*vars(ChainExhausted("")), "partial", "__notes__"})
 """Attributes that are not copied from the last error."""
 
 
@@ -48,7 +48,7 @@ def exhausted(
     if last is not None:
         error.annotate(request_id=last.request_id, rate_limits=dict(last.rate_limits))
     if last is not None and isinstance(error, type(last)):
-        vars(error).update({name: value for name, value in vars(last).items() if name not in _OWN_FACTS})
+        vars(error).update({name: value for name, value in vars(last).items() if name not in _NOT_COPIED})
     if isinstance(error, Interrupted):
         error.annotate(partial=next(old.partial for old in reversed(errors) if isinstance(old, Interrupted)))
     return copy_notes(error, errors)
@@ -88,9 +88,9 @@ def _create_class(kind: type[DragomanError]) -> type[ChainExhausted]:
     )
 
 
-def _unpickle(kind: type[DragomanError], message: str, facts: dict[str, Any]) -> ChainExhausted:
+def _unpickle(kind: type[DragomanError], message: str, attributes: dict[str, Any]) -> ChainExhausted:
     error = _combined_class(kind)(message)
-    vars(error).update(facts)
+    vars(error).update(attributes)
     return error
 
 

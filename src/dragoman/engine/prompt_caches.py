@@ -25,8 +25,8 @@ from dragoman.wires.common.prompt_caches import CacheSplit
 DEFAULT_TTL = 300
 """Seconds. Each use renews it, and a beginning that is no longer used costs little."""
 MARGIN = 10.0
-"""A name is not used in its last seconds."""
-REFUSED = 300.0
+"""Seconds before its end in which a stored beginning is not used any more."""
+REFUSED_TTL = 300.0
 """Seconds in which a beginning that was refused, because it is too short, is not sent again."""
 _FAILURES = (ProviderError, TransportError, WireError)
 
@@ -124,7 +124,7 @@ class _Cached:
             response = yield from send_extra_request(split.create, self._target, self._call)
             stored = self._caches.decode(response)
         except _FAILURES as error:
-            yield Remember(key, RemoteCopy("", REFUSED))
+            yield Remember(key, RemoteCopy("", REFUSED_TTL))
             return _with_notice(split.whole, "cache point", f"not stored, so the whole prompt is sent: {error.message}")
         yield Remember(key, RemoteCopy(stored.name, float(self._ttl)))
         size = "the beginning of the prompt" if stored.tokens is None else f"{stored.tokens} tokens"

@@ -72,7 +72,7 @@ def _together(first: Response, results: list[JobResult], wanted: int, target: Ta
     kind: NoticeKind = "info"
     why = f"{target.wire}: not supported; {len(results) + 1} requests were sent"
     if wanted > len(results) + 1:
-        kind, why = "changed", f"{why}, which is the most"
+        kind, why = "changed", f"{why}, which is the limit"
     for result in results:
         error = result.error
         if error is None:

@@ -35,7 +35,7 @@ class SharedSlot(Protocol):
     """The room of a request in limits that processes share."""
 
     def end(self, tokens: int | None, /) -> None:
-        """Give the place back, and charge the tokens that were really used; None if that is not known. Never waits."""
+        """Free the slot, and charge the tokens that were really used; None if that is not known. Never waits."""
 
 
 class SharedLimits(Protocol):
@@ -203,7 +203,7 @@ class Loads:
         return slot if answer is None else msgspec.structs.replace(slot, shared=answer)
 
     def _take_back(self, slot: Slot, now: float) -> None:
-        """Forget a request that was not sent."""
+        """Undo `start` for a request that was not sent."""
         with self._lock:
             load = self._load(slot.name)
             load.in_progress -= 1
@@ -239,7 +239,7 @@ class Loads:
     def _part(self, limit: int) -> int:
         return max(1, limit // self.processes)
 
-    # What answers tell ------------------------------------------------------------------------------------------------
+    # Facts from answers -----------------------------------------------------------------------------------------------
 
     def learn(self, name: str, head: Head, now: float, slot: Slot | None = None, /) -> None:
         """Read what is left of the provider's limits from the headers of an answer.

@@ -104,7 +104,7 @@ def _attempt(request: Request, target: Target, call: CallContext) -> Plan[Comple
 
 
 def _names(error: ProviderError, id: str) -> bool:
-    """Whether an error is about a stored file: 403 is Google's word for a file that has expired."""
+    """Whether an error is about a stored file: Google answers 403 if a file has expired."""
     return error.status in (400, 403, 404) and id.rpartition("/")[2] in error.message
 
 

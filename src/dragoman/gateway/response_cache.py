@@ -69,7 +69,7 @@ class ResponseCache:
         """By key: the answer that a request of this process waits for."""
 
     def entry(self, model: str, key: Key | None, size: int, header: str | None, /) -> "CacheEntry | None":
-        """The place of a request in the cache; None if it does not use the cache."""
+        """The cache entry of a request; None if the request does not use the cache."""
         mode = _mode(header)
         is_wanted = self.settings.always or (key is not None and key.uses_cache)
         if mode == "off" or (mode is None and not is_wanted):
@@ -143,7 +143,7 @@ class ResponseCache:
 
 
 class CacheEntry:
-    """The place of one request in the cache."""
+    """One request, as the cache sees it: its key, and what the cache did for it."""
 
     __slots__ = ("_cache", "_key", "_model", "_owner", "_refresh", "leads", "status")
 

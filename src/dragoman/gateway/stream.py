@@ -221,7 +221,7 @@ def _is_plain(part: Part) -> bool:
 
 
 def complete(value: S, context: RequestContext) -> S:
-    """With the model that the client asked for, and an id and a time if the provider sent none."""
+    """The value with the model name of the client, and with an id and a time if the provider sent none."""
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
     return unchecked(value, id=id, model=redacted(context.model), created=created)
 

@@ -17,7 +17,7 @@ from dragoman.targets.target import S3_HASH, Target
 
 SERVICE = "bedrock"
 _OTHER_SERVICES = ("bedrock-mantle", "aws-external-anthropic", "sagemaker")
-"""The names that signatures have: of the service, and of those whose name is a part of their hosts."""
+"""Services with another name in their signatures. The name is also a part of their hosts."""
 BOTOCORE_LIFETIME = 300.0
 """Seconds for which keys of botocore are used; botocore itself refreshes them before they expire."""
 _WEB_IDENTITY = "AWS_WEB_IDENTITY_TOKEN_FILE"

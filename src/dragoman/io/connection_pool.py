@@ -101,7 +101,7 @@ _HAS_POLL = hasattr(select, "poll")
 
 
 def discard_unsent(sock: socket.socket, /) -> None:
-    """Let the close of a socket discard what the system has not sent yet. Else the server sees the end after it."""
+    """Let the close of a socket discard what the system has not sent yet. Else the server would still get it."""
     _set_linger(sock, 1)
 
 

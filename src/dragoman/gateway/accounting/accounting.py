@@ -247,7 +247,7 @@ class RequestRecord:
         """How much of the key's limits is used: first with what is reserved, at the end with what was really used."""
         self.span: RequestSpan | None = None
         self.cache: CacheEntry | None = None
-        """The place of the request in the response cache, if it uses that."""
+        """The entry of the request in the response cache, if the request uses that."""
         self.bodies: BodyRecord | None = None
         """What the client sent, if bodies are stored."""
         self.is_finished = False

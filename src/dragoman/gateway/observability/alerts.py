@@ -31,7 +31,7 @@ class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     secret: str | None = None
     """Signs the messages."""
     budgets: tuple[Share, ...] = (0.8, 1.0)
-    """Parts of a budget at whose use an alert is sent."""
+    """Parts of a budget, such as 0.8. An alert is sent as soon as so much of it is used."""
     failures: bool = True
     """Whether an alert is sent when a target is put on cooldown."""
     interval: Annotated[float, msgspec.Meta(gt=0, le=86_400, title="seconds")] = 300.0

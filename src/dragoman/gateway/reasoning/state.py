@@ -1,8 +1,8 @@
 """The state of an answer that a later request must give back to its provider: what is in a tag.
 
 A thinking part is state as a whole: its text, and the `extra` with its signature or its encrypted form. Of a call or a
-text, only an `extra` with a signature is. The text of a thinking part is often next to its tag; then the state has only
-the position and a digest of the text.
+text, only the `extra` is state, and only if it has a signature. The text of a thinking part is often next to its tag;
+then the state has only the position and a digest of the text.
 """
 
 from hashlib import blake2b
@@ -147,7 +147,7 @@ def call_digest(call: ToolCall, /) -> str:
 
 
 def nearby(text: str, /, *, start: int = 0) -> TextNearby:
-    """The position of a text that stands next to its tag; `start` is that of what is left of it without white space."""
+    """The position of a text that stands next to its tag; `start`: where it begins, without white space."""
     left = text.strip()
     before, _, after = text.partition(left) if left else (text, "", "")
     return TextNearby(start, len(left), text_digest(left), before, after)

@@ -107,9 +107,9 @@ class HttpConnection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[str, str] = {}
         self._unparsed = 0
-        """Bytes since the last piece of a body, or the last begin or end of a request: of headers and trailers."""
+        """Bytes of headers and trailers: since the last piece of a body, or the last start or end of a request."""
         self._progress = 0
-        """How many of these the bytes had that came last."""
+        """How many pieces of bodies, starts and ends of requests the last bytes had."""
         self._is_in_head = False
         self._is_upgrade = False
         self._incoming: RequestBody | None = None
