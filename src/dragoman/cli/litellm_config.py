@@ -121,7 +121,7 @@ class Conversion:
         models = self._config.get("model_list")
         if not is_list(models) or not models:
             raise SetupError("model_list must be a list of models; is this the config of a LiteLLM proxy?")
-        found: list[tuple[str, str, dict[str, Any]]] = []
+        entries: list[tuple[str, str, dict[str, Any]]] = []
         for number, entry in enumerate(models):
             where = f"model_list[{number}]"
             params = entry.get("litellm_params") if is_object(entry) else None
@@ -129,13 +129,13 @@ class Conversion:
             if not is_object(params) or not isinstance(name, str) or not isinstance(params.get("model"), str):
                 self.differences.append(f"{where} has no model_name or litellm_params.model; it is left out")
                 continue
-            found.append((where, name, params))
+            entries.append((where, name, params))
             self._note_model_info(f"{where} ({name})", entry.get("model_info"))
             provider = _split(params["model"])[0]
             if provider is not None and not _account_table(provider, params):
                 self._plain.add(provider)
         groups: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-        for where, name, params in found:
+        for where, name, params in entries:
             target = self._target(where, name, params)
             if target is not None:
                 groups.setdefault(name, []).append((target, params))
@@ -258,16 +258,16 @@ class Conversion:
 
     def _with_fallbacks(self, name: str) -> list[str]:
         """The deployments of a group, then those of the groups that it falls back to, and so on; each once."""
-        found: dict[str, str] = {}
+        specs: dict[str, str] = {}
 
         def add(group: str) -> None:
-            if group not in found:
-                found[group] = self._own.get(group, group)
+            if group not in specs:
+                specs[group] = self._own.get(group, group)
                 for other in self._next_groups(group):
                     add(other)
 
         add(name)
-        return list(found.values())
+        return list(specs.values())
 
     def _next_groups(self, name: str) -> list[str]:
         return self._fallbacks("fallbacks").get(name) or self._defaults(name)
@@ -276,12 +276,12 @@ class Conversion:
         self.tables.setdefault("aliases", {})[name] = spec
 
     def _fallbacks(self, setting: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        fallbacks: dict[str, list[str]] = {}
         for table in ("litellm_settings", "router_settings"):
             items = self._setting(table, setting)
             for item in filter(is_object, items if is_list(items) else []):
-                found |= {name: [str(each) for each in others] for name, others in item.items()}
-        return found
+                fallbacks |= {name: [str(each) for each in others] for name, others in item.items()}
+        return fallbacks
 
     def _defaults(self, name: str) -> list[str]:
         for table in ("litellm_settings", "router_settings"):
@@ -336,12 +336,12 @@ class Conversion:
         self.tables["keys"] = {"master": {"hash": hash_key(key), "role": "admin"}}
 
     def _setting(self, table: str, name: str) -> Any:
-        found = self._config.get(table)
-        return found.get(name) if is_object(found) else None
+        settings = self._config.get(table)
+        return settings.get(name) if is_object(settings) else None
 
     def _pairs(self, table: str, name: str) -> list[tuple[str, Any]]:
-        found = self._setting(table, name)
-        return list(found.items()) if is_object(found) else []
+        setting = self._setting(table, name)
+        return list(setting.items()) if is_object(setting) else []
 
     def _note_rest(self) -> None:
         """Say what was not taken over."""

@@ -73,12 +73,12 @@ def find(
 def results(job: ProviderJob, target: Target, options: ChainOptions, /) -> Plan[list[RowResult]]:
     """The results of a job that has ended."""
     batches = _batches(target)
-    found: list[RowResult] = []
+    rows: list[RowResult] = []
     for place in job.results:
-        found += yield from _send(
+        rows += yield from _send(
             batches.encode_results(place, target), lambda body: [*batches.decode_results(body)], target, options
         )
-    return found
+    return rows
 
 
 def _batches(target: Target) -> Batches:

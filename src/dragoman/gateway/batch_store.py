@@ -121,15 +121,15 @@ class BatchStore:
             if query.after not in ids:
                 raise InvalidRequest(f"after must be the id of a batch, got {query.after[:200]!r}", param="after")
             ids = ids[ids.index(query.after) + 1 :]
-        found: list[StoredBatch] = []
+        batches: list[StoredBatch] = []
         for id in ids:
             batch = await self._find(owner, id)
             if batch is None or batch.wire != query.wire:
                 continue
-            if len(found) == query.limit:
-                return BatchPage(tuple(found), has_more=True)
-            found.append(batch)
-        return BatchPage(tuple(found))
+            if len(batches) == query.limit:
+                return BatchPage(tuple(batches), has_more=True)
+            batches.append(batch)
+        return BatchPage(tuple(batches))
 
     async def _cancel(self, owner: str | None, query: BatchQuery) -> StoredBatch:
         await self.load(owner, query.id, query.wire)
@@ -236,5 +236,5 @@ def _join(owner: str | None, id: str) -> str:
 
 
 def _split(name: str) -> _RunningBatch:
-    found: _RunningBatch = msgspec.json.decode(name, type=_RunningBatch)
-    return found
+    owner_and_id: _RunningBatch = msgspec.json.decode(name, type=_RunningBatch)
+    return owner_and_id

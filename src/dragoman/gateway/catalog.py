@@ -112,8 +112,8 @@ class Catalog:
     async def all_models(self) -> tuple[ModelInfo, ...]:
         """Everything that clients can ask for: `models`, and what the providers list themselves."""
         models = {model.id: model for model in self.models()}
-        for provider, found in (await self.listed.all()).items():
-            for model in found.models or ():
+        for provider, model_list in (await self.listed.all()).items():
+            for model in model_list.models or ():
                 listed = as_listed(provider, model)
                 models[listed.id] = listed
         return tuple(models.values())
@@ -127,7 +127,7 @@ class Catalog:
         if not name or "/" in name or "," in name or DEFAULT in aliases or self._is_name(name, aliases):
             return name
         lists = await self.listed.all()
-        providers = [provider for provider, found in lists.items() if name in found.ids]
+        providers = [provider for provider, model_list in lists.items() if name in model_list.ids]
         if len(providers) > 1:
             choices = ", ".join(f"{provider}/{name}" for provider in providers)
             raise ModelNotFound(f"model must name its provider, got {name!r}; use one of {choices}", fail_over=False)

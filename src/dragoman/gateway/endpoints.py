@@ -59,8 +59,8 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
             full = await runtime.catalog.full_name(id)
             check_model(context.key, id, full)
             runtime.catalog.find(full)
-            found = (model for model in await runtime.catalog.all_models() if model.id == full)
-            return replace(next(found, ModelInfo(id=id)), id=id)
+            same_id = (model for model in await runtime.catalog.all_models() if model.id == full)
+            return replace(next(same_id, ModelInfo(id=id)), id=id)
         case CountTokens():
             return await _count_tokens(context, endpoint_request)
         case Embed():

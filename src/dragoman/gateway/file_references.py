@@ -42,7 +42,7 @@ async def load_files(
 
     `max_bytes` limits the content of all references together: a short request may refer to a large file many times.
     """
-    found: dict[str, FileContent] = {}
+    contents: dict[str, FileContent] = {}
     size = count = 0
     for part in _references(request):
         id = _own_id(part)
@@ -52,16 +52,16 @@ async def load_files(
                 "send it as a document",
                 param="file_id",
             )
-        if id not in found:
-            found[id] = await _read(files, owner, id)
-        size, count = size + found[id].file.size, count + 1
+        if id not in contents:
+            contents[id] = await _read(files, owner, id)
+        size, count = size + contents[id].file.size, count + 1
         if size > max_bytes or count > _MAX_REFERENCES:
             raise BodyTooLarge(
                 f"the files of a request must have at most {max_bytes} bytes together, in at most {_MAX_REFERENCES} "
                 "places; send fewer of them",
                 param="file_id",
             )
-    return found
+    return contents
 
 
 async def _read(files: FileStore, owner: str | None, id: str) -> FileContent:

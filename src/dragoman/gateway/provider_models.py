@@ -85,8 +85,8 @@ class ProviderModels:
                 waiting.append(self._tasks[name])
         if waiting:
             await asyncio.wait(waiting, timeout=FIRST_WAIT)
-        found = {name: self._lists[name] for name in targets if name in self._lists}
-        return {name: each for name, each in found.items() if each.models is not None}
+        lists = {name: self._lists[name] for name in targets if name in self._lists}
+        return {name: each for name, each in lists.items() if each.models is not None}
 
     def _target(self, name: str) -> Target | None:
         try:

@@ -382,21 +382,31 @@ class RequestContext:
 
     def may_need_tags(self, target: str | None, /) -> bool:
         """Whether a target's answer may need tags for its reasoning state; `make_tagger` decides."""
-        found, dialect = self._target(target), cast("Wire", self.wire).name
-        if found is None:
+        answer_target, dialect = self._target(target), cast("Wire", self.wire).name
+        if answer_target is None:
             return False
-        return found.wire != dialect or dialect in DIALECTS_WITHOUT_TAGS or found.quirks.calls_need_reasoning
+        return (
+            answer_target.wire != dialect
+            or dialect in DIALECTS_WITHOUT_TAGS
+            or answer_target.quirks.calls_need_reasoning
+        )
 
     async def make_tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
         """What puts the reasoning state of a target into its answer, after some parts; None if it is not needed."""
-        found = self._target(target)
-        if found is None:
+        answer_target = self._target(target)
+        if answer_target is None:
             return None
         wire = cast("Wire", self.wire)
         returned = None if wire.returned_call is None else wire.returned_call(self.request)
-        losses = 0 if self._tags is None else self._tags.losses.get(found.name, 0)
+        losses = 0 if self._tags is None else self._tags.losses.get(answer_target.name, 0)
         return await self.runtime.reasoning.make_tagger(
-            wire.name, found, self.owner, self.request, parts_before=parts_before, losses=losses, returned=returned
+            wire.name,
+            answer_target,
+            self.owner,
+            self.request,
+            parts_before=parts_before,
+            losses=losses,
+            returned=returned,
         )
 
     def _target(self, name: str | None) -> Target | None:

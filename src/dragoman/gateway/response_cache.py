@@ -171,12 +171,12 @@ class CacheEntry:
             return response
         answer: Response | None = None
         try:
-            found = yield from perform(Job(lambda: cache.find(key, self), is_quick=True))
-            if found.error is not None:
-                raise found.error
-            if found.value is not None:
+            result = yield from perform(Job(lambda: cache.find(key, self), is_quick=True))
+            if result.error is not None:
+                raise result.error
+            if result.value is not None:
                 self.status = "hit"
-                stored: Response = found.value
+                stored: Response = result.value
                 self.end(stored)
                 yield Emit(to_events(stored), stored.target, stored.notices)
                 return stored

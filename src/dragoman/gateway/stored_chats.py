@@ -66,17 +66,17 @@ class ChatStore:
                     f"after must be the id of a chat in the list, got {query.after[:200]!r}", param="after"
                 )
             ids = ids[ids.index(query.after) + 1 :]
-        found: list[StoredChat] = []
+        chats: list[StoredChat] = []
         size = 0
         for id in ids:
             entry = await self._store.read(store_key("chat", owner, id))
             if entry is None or not _matches(chat := _decode(entry.value), query.model, query.metadata):
                 continue
             size += len(entry.value)
-            if len(found) == query.limit or (found and size > MAX_PAGE):
-                return ChatPage(tuple(found), has_more=True)
-            found.append(chat)
-        return ChatPage(tuple(found))
+            if len(chats) == query.limit or (chats and size > MAX_PAGE):
+                return ChatPage(tuple(chats), has_more=True)
+            chats.append(chat)
+        return ChatPage(tuple(chats))
 
 
 def _matches(chat: StoredChat, model: str | None, metadata: Mapping[str, str]) -> bool:

@@ -17,7 +17,7 @@ MAX_SWAPS = 200
 
 
 def store_key(kind: str, owner: str | None, id: str, /) -> str:
-    """The key of what an owner stored under an id: nobody else can have it."""
+    """The key of what an owner stored under an id; no other owner has the same key."""
     # Clients choose ids of any length and with any character; a digest has neither problem.
     return f"{kind}:{blake2b(msgspec.json.encode((owner, id)), digest_size=24).hexdigest()}"
 

@@ -149,8 +149,8 @@ class ResponseParser:
     def end(self) -> None:
         """Nothing more will be fed. What was read can still be taken.
 
-        This parser and that of httptools refer to each other. If they did so for ever, what a stream that was given up
-        had buffered would wait for the garbage collector, which seldom looks at old objects.
+        This parser and that of httptools refer to each other. Without this, what an abandoned stream had buffered
+        would wait for the garbage collector, which rarely checks old objects.
         """
         self._parser = cast("httptools.HttpResponseParser", None)
 

@@ -56,9 +56,9 @@ class UploadIndex:
     def get(self, key: str, /) -> RemoteCopy | None:
         """What is stored under a key and has not expired."""
         with self._lock:
-            found = self._memory.get(key) or self._read("key = ?", key).get(key)
-        left = 0.0 if found is None else found[1] - self._clock()
-        return RemoteCopy(found[0], left) if found is not None and left > 0 else None
+            entry = self._memory.get(key) or self._read("key = ?", key).get(key)
+        left = 0.0 if entry is None else entry[1] - self._clock()
+        return RemoteCopy(entry[0], left) if entry is not None and left > 0 else None
 
     def put(self, key: str, copy: RemoteCopy | None, /) -> None:
         """Store an entry, or drop it."""

@@ -28,7 +28,7 @@ class Prices:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self.names: Mapping[str, str | None] = {}
-        """Providers of the config, and those whose prices they have; None if nobody's."""
+        """Providers of the config, and the providers whose prices they have; None if their prices are not known."""
         self.is_needed = True
         """Whether a provider of the config has prices. The list of genai-prices takes 16 MB and a part of a second."""
         self._is_loaded = False
@@ -66,7 +66,7 @@ def price_names(registry: Registry, /) -> dict[str, str | None]:
     """By provider: the one whose prices it has.
 
     That is its `price_name`, or else the built-in one that it is like, if it is the same service, such as another
-    account of it. None if it is like one, and another service: then nobody knows its prices.
+    account of it. None if it is like one, but another service: then its prices are not known.
     """
     records = {name: registry.provider(name) for name in registry.providers()}
     names: dict[str, str | None] = {

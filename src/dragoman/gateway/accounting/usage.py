@@ -140,10 +140,10 @@ class RecentRequests:
 
     def attempts(self, id: str, /) -> tuple[AttemptRecord, ...]:
         """The attempts of a request; empty if this process does not know it."""
-        found = next((request for request in reversed(self._requests) if request[0].id == id), None)
-        if found is None:
+        entry = next((each for each in reversed(self._requests) if each[0].id == id), None)
+        if entry is None:
             return ()
-        row, attempts = found
+        row, attempts = entry
         records = tuple(_record(attempt) for attempt in attempts)
         # The attempt that answers a stream is reported after its last event, when the request has already ended.
         if row.target is None or any(each.target == row.target and each.outcome != "skipped" for each in records):

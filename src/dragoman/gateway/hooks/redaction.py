@@ -108,7 +108,7 @@ class Placeholders:
         self._pattern = pattern
         self._by_value: dict[tuple[str, str], str] = {}
         self._counts: dict[str, int] = {}
-        self._client_texts = {found for text in _texts(request) for found in _PLACEHOLDER.findall(text)}
+        self._client_texts = {placeholder for text in _texts(request) for placeholder in _PLACEHOLDER.findall(text)}
         """Texts of the client that look like placeholders."""
         self._buffered: dict[tuple[int, bool], str] = {}
         """By part of a stream: the end of its text that may be the begin of a placeholder."""

@@ -70,7 +70,7 @@ def find_hook(use: str, /) -> type[Hook]:
         use = f"dragoman.gateway.hooks.{OWN[use]}"
     module, colon, name = use.partition(":")
     if colon:
-        found = _import(module, name)
+        hook = _import(module, name)
     else:
         from importlib.metadata import entry_points
 
@@ -79,12 +79,12 @@ def find_hook(use: str, /) -> type[Hook]:
             known = sorted({*OWN, *(entry.name for entry in entry_points(group=GROUP))})
             raise SetupError(f"{unknown_name('hook', use, known)}; there are {', '.join(known)}, or write module:Class")
         try:
-            found = next(iter(entries)).load()
+            hook = next(iter(entries)).load()
         except (ImportError, AttributeError) as error:
             raise SetupError(f"use: the hook {use!r} cannot be imported: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Hook)):
+    if not (isinstance(hook, type) and issubclass(hook, Hook)):
         raise SetupError(f"use must name a subclass of dragoman.gateway.hooks.base.Hook, got {shown(use)}")
-    return found
+    return hook
 
 
 def _import(module: str, name: str) -> Any:

@@ -32,6 +32,6 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
 async def _read(call: AdminCall) -> AuditPage:
     """Read the audit log: who changed what and when."""
     query: AuditQuery = call.query
-    found = await call.manager.audit(query.before, query.limit)
-    is_last = len(found) < query.limit or found[-1].id == 1
-    return AuditPage(changes=found, next=None if is_last else found[-1].id)
+    changes = await call.manager.audit(query.before, query.limit)
+    is_last = len(changes) < query.limit or changes[-1].id == 1
+    return AuditPage(changes=changes, next=None if is_last else changes[-1].id)

@@ -79,10 +79,10 @@ def checked_name(name: str) -> str:
 
 def find_holder(holders: Iterable[H], name: str, kind: str) -> H:
     """The key or team with a name; NameNotFound if there is none."""
-    found = next((each for each in holders if each.id == name), None)
-    if found is None:
+    holder = next((each for each in holders if each.id == name), None)
+    if holder is None:
         raise NameNotFound(f"there is no {kind} {name[:200]!r}")
-    return found
+    return holder
 
 
 def with_fields(holder: H, fields: Mapping[str, Any]) -> H:

@@ -161,15 +161,15 @@ class Manager:
         """Entries of the audit log with ids below `before`, newest first."""
         await self.poll()
         changes = self._app.runtime.managed.changes
-        found: list[Change] = []
+        entries: list[Change] = []
         while changes:
-            found += [each for each in reversed(changes) if each.id < before]
+            entries += [each for each in reversed(changes) if each.id < before]
             first = changes[0].id
-            if len(found) >= limit or first <= 1 or not self._store.is_shared:
+            if len(entries) >= limit or first <= 1 or not self._store.is_shared:
                 break
             stored = await self._store.read(f"{AUDIT}{first - RECENT_CHANGES}")
             changes = () if stored is None else _decode_changes(stored.value)
-        return tuple(found[:limit])
+        return tuple(entries[:limit])
 
 
 async def read_state(store: Store, /) -> StateRead:

@@ -80,10 +80,10 @@ async def _list(kind: TableKind, call: AdminCall) -> TableList:
 
 
 async def _show(kind: TableKind, call: AdminCall) -> TableView:
-    found = next((each for each in (await _list(kind, call)).items if each.name == call.name), None)
-    if found is None:
+    view = next((each for each in (await _list(kind, call)).items if each.name == call.name), None)
+    if view is None:
         raise NameNotFound(f"there is no {ONE[kind]} {call.name[:200]!r}")
-    return found
+    return view
 
 
 async def _put(kind: TableKind, call: AdminCall) -> TableView:

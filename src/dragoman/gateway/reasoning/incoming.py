@@ -82,7 +82,7 @@ class RequestTags:
         parts = find_tags(self._dialect, message) if message.role == "assistant" else None
         if parts is None:
             return None
-        contents = [[(found, self._key.read(found.tag)) for found in part.tags] for part in parts]
+        contents = [[(tag, self._key.read(tag.tag)) for tag in part.tags] for part in parts]
         return _Step(parts=parts, contents=contents)
 
     def __bool__(self) -> bool:
@@ -169,14 +169,14 @@ class _Restorer:
         stored = [] if step.stored is None else self._readable(step.stored, None)
         if stored:
             build.add_states(stored, in_place=False)
-        for found, contents in zip(step.parts, step.contents, strict=True):
+        for tagged, contents in zip(step.parts, step.contents, strict=True):
             states = [state for tag, content in contents for state in self._read(tag, content)]
-            if found.has_state:
-                build.add_with_state(found.part, states)
+            if tagged.has_state:
+                build.add_with_state(tagged.part, states)
                 continue
-            build.add_states(states, in_place=found.is_in_place)
-            if found.part is not None:
-                build.add_part(found.part)
+            build.add_states(states, in_place=tagged.is_in_place)
+            if tagged.part is not None:
+                build.add_part(tagged.part)
         parts = build.parts(self._target.wire)
         if build.has_changed_call:
             self._note(CHANGED_CALL)
@@ -236,10 +236,10 @@ class _Restorer:
         for part in state.parts:
             text = part.text
             if isinstance(text, TextNearby) and part.kind == "thinking" and tag is not None:
-                if (found := text.find(tag.nearby, is_whole=tag.is_whole)) is None:
+                if (own_text := text.find(tag.nearby, is_whole=tag.is_whole)) is None:
                     self._lose(CHANGED)
                     continue
-                text = found
+                text = own_text
             states.append(replace(part, text=text))
         return states
 

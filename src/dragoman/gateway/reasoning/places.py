@@ -261,11 +261,11 @@ def find_tags(dialect: str, message: Message, /) -> list[FoundPart] | None:
         parts = [_in_chat(part, reasoning) for part in message.parts]
     else:
         return None
-    if not any(found.tags for found in parts):
+    if not any(each.tags for each in parts):
         return None
     # The tags have the thinking, and say whose it is; without them, it would go to any target of the client's wire.
     if members is None and dialect != NATIVE:
-        parts = [found for found in parts if found.tags or not isinstance(found.part, Thinking)]
+        parts = [each for each in parts if each.tags or not isinstance(each.part, Thinking)]
     return parts
 
 
@@ -320,8 +320,8 @@ def _in_chat(part: Part, reasoning: str) -> FoundPart:
     match part:
         case Thinking():
             details = wire_extra(part.extra, CHAT).get("details")
-            found = [_in_detail(detail) for detail in (details if is_list(details) else ())]
-            tags = tuple(tag for tag in found if tag is not None)
+            maybe_tags = [_in_detail(detail) for detail in (details if is_list(details) else ())]
+            tags = tuple(tag for tag in maybe_tags if tag is not None)
             return FoundPart(None, tags) if tags else FoundPart(part, ())
         case ToolCall():
             tag = thought_signature(part)

@@ -40,8 +40,8 @@ class TextNearby(msgspec.Struct, array_like=True, frozen=True):
 
     def find(self, text: str, /, *, is_whole: bool) -> str | None:
         """The text; None if it was changed. `is_whole`: nothing else is in the field."""
-        found = text.strip() if is_whole else text.lstrip()[self.start : self.start + self.length]
-        return self.before + found + self.after if text_digest(found) == self.digest else None
+        own_text = text.strip() if is_whole else text.lstrip()[self.start : self.start + self.length]
+        return self.before + own_text + self.after if text_digest(own_text) == self.digest else None
 
 
 class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
@@ -124,15 +124,15 @@ def part_state(part: Part, /, *, calls_before: int = 0, texts_before: int = 0) -
 
 def _returned(extra: Extra) -> dict[str, Any]:
     """The entries of `extra` that must go back to their provider."""
-    found = {
+    entries = {
         wire: extra[wire]
         for wire, members in RETURNED.items()
         if not wire_extra(extra, wire).keys().isdisjoint(members)
     }
     wire, item, phase = PHASE
     if phase in wire_extra(wire_extra(extra, wire), item):
-        found[wire] = {item: extra[wire][item]}
-    return found
+        entries[wire] = {item: extra[wire][item]}
+    return entries
 
 
 def text_digest(text: str, /) -> str:

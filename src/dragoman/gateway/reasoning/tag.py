@@ -79,7 +79,7 @@ class TagKey:
         return TagContent(body, bool(head[0] & _STORED))
 
     def digest(self, *values: object, size: int = 16) -> str:
-        """A digest of JSON values, which nobody else can compute, and which no other client has.
+        """A digest of JSON values. Only this gateway can compute it, and it differs for each client.
 
         The order of members does not matter.
         """

@@ -105,8 +105,8 @@ class ReasoningVault:
         if is_finished and tagger.states:
             data = tagger.encode_states(tagger.states)
             names = StepKeys(tagger.key, tagger.dialect, request)
-            found = names.of(len(request.messages), tagger.calls, tagger.text)
-            writes += [(name, data, STEP_TTL) for name in found]
+            keys = names.of(len(request.messages), tagger.calls, tagger.text)
+            writes += [(name, data, STEP_TTL) for name in keys]
         try:
             for name, data, ttl in writes:
                 await self._store.write(f"reasoning:{name}", data, ttl=ttl)
@@ -116,9 +116,9 @@ class ReasoningVault:
 
     async def _find_lost(self, tags: RequestTags, *, without_thinking: bool) -> None:
         """Read the state of answers whose tags the client lost."""
-        found = [*tags.lost_steps(without_thinking=without_thinking).items()]
+        lost_steps = [*tags.lost_steps(without_thinking=without_thinking).items()]
         # The oldest are left out in steps, so that the beginning of a long conversation rarely moves.
-        lost = dict(found[max(0, -(-(len(found) - MAX_LOOKUPS) // LOOKUP_STEP)) * LOOKUP_STEP :])
+        lost = dict(lost_steps[max(0, -(-(len(lost_steps) - MAX_LOOKUPS) // LOOKUP_STEP)) * LOOKUP_STEP :])
         for choose in (0, 1):
             names = {index: names[choose] for index, names in lost.items() if choose < len(names)}
             for index, data in zip(names, await self._read([*names.values()]), strict=True):
@@ -127,10 +127,10 @@ class ReasoningVault:
                     del lost[index]
 
     async def _read(self, names: list[str]) -> list[bytes | None]:
-        found: list[bytes | None] = []
+        states: list[bytes | None] = []
         for start in range(0, len(names), MAX_READS):
-            found += await asyncio.gather(*map(self._read_one, names[start : start + MAX_READS]))
-        return found
+            states += await asyncio.gather(*map(self._read_one, names[start : start + MAX_READS]))
+        return states
 
     async def _read_one(self, name: str) -> bytes | None:
         try:

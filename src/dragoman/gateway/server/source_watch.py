@@ -27,15 +27,15 @@ def _watch(folder: Path, config: Path | None, changed: Callable[[], object]) -> 
 
 def stamps(folder: Path, config: Path | None, /) -> dict[str, int]:
     """When the config and each Python file below the folder were changed, without hidden and installed ones."""
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     for path in (*([] if config is None else [str(config)]), *_python_files(folder)):
         try:
-            found[path] = os.stat(path).st_mtime_ns  # noqa: PTH116 - thousands of them
+            times[path] = os.stat(path).st_mtime_ns  # noqa: PTH116 - thousands of them
         except FileNotFoundError:
             continue
-        if len(found) >= MAX_FILES:
+        if len(times) >= MAX_FILES:
             break
-    return found
+    return times
 
 
 def _python_files(folder: Path) -> Iterator[str]:

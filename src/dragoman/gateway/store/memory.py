@@ -173,9 +173,9 @@ class MemoryStore:
         return sums.result()
 
     async def find_rows(self, query: RowsQuery, /) -> RowsPage:
-        found = [row for row in self._rows.values() if query.fits(row)]
-        found.sort(key=lambda row: (row.started_at, row.id), reverse=True)
-        return page_of(found[: query.limit + 1], query)
+        rows = [row for row in self._rows.values() if query.fits(row)]
+        rows.sort(key=lambda row: (row.started_at, row.id), reverse=True)
+        return page_of(rows[: query.limit + 1], query)
 
     async def row(self, id: str, /) -> UsageRow | None:
         return self._rows.get(id)

@@ -197,16 +197,16 @@ class RedisStore:
         return sums.result()
 
     async def find_rows(self, query: RowsQuery, /) -> RowsPage:
-        found: list[UsageRow] = []
+        matches: list[UsageRow] = []
         count, last = 0, query.last if query.before is None else min(query.last, query.before[0])
         async for rows in self._scan(query.first, last):
-            found += [row for row in rows if query.fits(row)]
+            matches += [row for row in rows if query.fits(row)]
             count += len(rows)
-            if len(found) > query.limit:
+            if len(matches) > query.limit:
                 break
             if count >= MAX_SCAN:  # the client goes on from here
-                return RowsPage(rows=tuple(found), next=(rows[-1].started_at, rows[-1].id))
-        return page_of(found[: query.limit + 1], query)
+                return RowsPage(rows=tuple(matches), next=(rows[-1].started_at, rows[-1].id))
+        return page_of(matches[: query.limit + 1], query)
 
     async def row(self, id: str, /) -> UsageRow | None:
         data = await self._send("GET", self._name("row", id))
@@ -225,11 +225,11 @@ class RedisStore:
             offset += len(ids)
 
     async def _read_rows(self, ids: Sequence[bytes]) -> tuple[UsageRow, ...]:
-        found: list[UsageRow] = []
+        rows: list[UsageRow] = []
         for start in range(0, len(ids), SCAN_BATCH):
             names = [self._name("row", id.decode()) for id in ids[start : start + SCAN_BATCH]]
-            found += [decode_row(row) for row in await self._send("MGET", *names) if row is not None]
-        return tuple(found)
+            rows += [decode_row(row) for row in await self._send("MGET", *names) if row is not None]
+        return tuple(rows)
 
     async def aclose(self) -> None:
         """Finish the commands under way, and close the connection."""
@@ -354,11 +354,11 @@ def _levels(levels: list[tuple[float, float, float]]) -> tuple[CounterLevel, ...
 
 def _latencies(fields: dict[bytes, bytes]) -> dict[bytes, dict[tuple[int, int], int]]:
     """The times of an hour by name: the name, the measure and the slot are one field."""
-    found: dict[bytes, dict[tuple[int, int], int]] = {}
+    latencies: dict[bytes, dict[tuple[int, int], int]] = {}
     for field, count in fields.items():
         name, measure, slot = field.rsplit(b" ", 2)
-        found.setdefault(name, {})[int(measure), int(slot)] = int(count)
-    return found
+        latencies.setdefault(name, {})[int(measure), int(slot)] = int(count)
+    return latencies
 
 
 def _sums(day: str, fields: dict[bytes, bytes]) -> list[UsageSum]:

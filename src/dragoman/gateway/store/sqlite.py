@@ -375,7 +375,7 @@ def _record(db: sqlite3.Connection, row: UsageRow) -> None:
     db.execute("REPLACE INTO rows VALUES (?, ?, ?, ?)", (row.id, row.started_at, row.is_finished, _encode(row)))
     if row.is_finished:
         name = _encode((row.key, row.model, row.target)).decode()
-        found = db.execute("SELECT use FROM uses WHERE day = ? AND name = ?", (row.day, name)).fetchone()
-        total = empty_sum(row) if found is None else _decode_sum(found[0])
+        old_sum = db.execute("SELECT use FROM uses WHERE day = ? AND name = ?", (row.day, name)).fetchone()
+        total = empty_sum(row) if old_sum is None else _decode_sum(old_sum[0])
         db.execute("REPLACE INTO uses VALUES (?, ?, ?)", (row.day, name, _encode(total.add(row))))
         add_to_hour(db, row)

@@ -118,8 +118,8 @@ def _select_buckets(
     is_fine = query.grain == "minute"
     names = _ROW_COUNTS if is_fine else {name: name for name in COUNTS}
     columns = [f"COALESCE(SUM({names[name]}), 0)" for name in COUNTS]
-    found = _select(db, query, step, "hours", columns, "1", limit=MAX_BUCKETS + 1)
-    counts = {bucket: numbers for bucket, numbers in found if numbers[0]}
+    buckets = _select(db, query, step, "hours", columns, "1", limit=MAX_BUCKETS + 1)
+    counts = {bucket: numbers for bucket, numbers in buckets if numbers[0]}
     latencies: dict[BucketName, dict[tuple[int, int], int]] = {}
     for measure in range(len(MEASURES)):
         slot, count = (f"slot_of({_ROW_TIMES[measure]})", "COUNT(*)") if is_fine else ("slot", "SUM(count)")
@@ -155,8 +155,8 @@ def _select(
     text = f"SELECT {selected} FROM {source} WHERE {where}"  # noqa: S608 - only names of this module
     text += f" GROUP BY {places}" if places else ""
     text += f" ORDER BY 1, {size + 1} DESC LIMIT {limit}"
-    found = db.execute(text, [query.first, query.last, *query.filters.values()])
-    return (((float(row[0]), tuple(row[1:size])), list(row[size:])) for row in found)
+    rows = db.execute(text, [query.first, query.last, *query.filters.values()])
+    return (((float(row[0]), tuple(row[1:size])), list(row[size:])) for row in rows)
 
 
 def select_rows(db: sqlite3.Connection, query: RowsQuery, /) -> RowsPage:
@@ -179,5 +179,5 @@ def select_rows(db: sqlite3.Connection, query: RowsQuery, /) -> RowsPage:
 
 def select_row(db: sqlite3.Connection, id: str, /) -> UsageRow | None:
     """One row."""
-    found = db.execute("SELECT row FROM rows WHERE id = ?", (id,)).fetchone()
-    return None if found is None else decode_row(found[0])
+    stored = db.execute("SELECT row FROM rows WHERE id = ?", (id,)).fetchone()
+    return None if stored is None else decode_row(stored[0])

@@ -199,7 +199,7 @@ def slot_of(seconds: float, /) -> int:
 
 def _percentiles(latencies: Latencies) -> dict[str, float]:
     """The percentiles of times by the names of their fields, in milliseconds."""
-    found: dict[str, float] = {}
+    percentiles: dict[str, float] = {}
     for measure, prefix in enumerate(MEASURES):
         slots = sorted((slot, count) for (of, slot), count in latencies.items() if of == measure)
         total = sum(count for _, count in slots)
@@ -209,10 +209,10 @@ def _percentiles(latencies: Latencies) -> dict[str, float]:
                 if before + count >= rank:
                     low, high = (2 ** (each / SLOTS_PER_DOUBLING) for each in (slot - 1, slot))
                     low = 0.0 if slot == 0 else low
-                    found[f"{prefix}p{percent}"] = round(low + (high - low) * (rank - before) / count, 3)
+                    percentiles[f"{prefix}p{percent}"] = round(low + (high - low) * (rank - before) / count, 3)
                     break
                 before += count
-    return found
+    return percentiles
 
 
 def hour_of(row: UsageRow, /) -> int:

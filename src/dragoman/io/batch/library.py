@@ -39,21 +39,21 @@ async def run_batch(
     """The output rows, in the order of the input rows."""
     lines = dict(_lines(rows))
     path = None if journal is None else Path(journal)
-    found: dict[int, bytes] = {}
+    results: dict[int, bytes] = {}
     with nullcontext(None) if path is None else Journal(path) as output:
         if output is not None:
-            found = {digest(read_row_status(line)[0]): line for line in output.rows()}
+            results = {digest(read_row_status(line)[0]): line for line in output.rows()}
 
         def emit(outcome: RowOutcome) -> None:
             if output is not None:
                 output.add(outcome.line)
-            found[digest(read_row_status(outcome.line)[0])] = outcome.line
+            results[digest(read_row_status(outcome.line)[0])] = outcome.line
 
         def remaining() -> Iterator[bytes]:
-            return (line for key, line in lines.items() if key not in found)
+            return (line for key, line in lines.items() if key not in results)
 
         await ProviderBatch(sender, JobJournal(path), emit, options).run(remaining)
-    return [msgspec.json.decode(found[key]) for key in lines]
+    return [msgspec.json.decode(results[key]) for key in lines]
 
 
 def _lines(rows: BatchInput) -> Iterator[tuple[int, bytes]]:

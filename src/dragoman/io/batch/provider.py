@@ -35,7 +35,7 @@ _GONE = (404, 410)
 
 
 class BatchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run behaves, and whom it tells about its progress."""
+    """How a run behaves, and the functions that get its progress."""
 
     concurrency: int = 8
     """Rows that are sent one by one at the same time."""
@@ -177,8 +177,8 @@ class ProviderBatch:
                 if not error.retry or number == CREATE_TRIES - 1:
                     raise
                 await asyncio.sleep(error.retry_after or (self._options.poll or FIRST_POLL) * 2**number)
-                if (found := await self._find(job)) is not None:
-                    return found
+                if (job_id := await self._find(job)) is not None:
+                    return job_id
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     async def _find(self, job: _Job) -> str | None:
@@ -186,8 +186,8 @@ class ProviderBatch:
         plan = provider_batches.find(
             record.token, len(record.rows), record.started, self._journal.known_ids(), job.target, options
         )
-        found = await self._sender.run(plan)
-        return None if found is None else found.id
+        state = await self._sender.run(plan)
+        return None if state is None else state.id
 
     # Waiting ---------------------------------------------------------------------------------------------------------
 
