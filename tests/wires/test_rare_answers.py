@@ -8,7 +8,7 @@ import pytest
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest, InvalidTool, Malformed
-from dragoman.events import Assembler, fold
+from dragoman.events import Assembler, fold, to_events
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Quirks, Target
 from dragoman.tools.decorator import check_definition
@@ -23,6 +23,7 @@ from dragoman.types import (
     TokenLogprob,
     Tool,
     ToolCall,
+    Usage,
     assistant,
     user,
 )
@@ -33,6 +34,7 @@ from dragoman.wires.google.logprobs import read_logprobs_result, write_logprobs_
 from dragoman.wires.openai_responses.client_tools import decode_client_output, encode_call
 from dragoman.wires.openai_responses.parts import decode_tools
 from dragoman.wires.openai_responses.schema import COVERED
+from tests.support.wires import laws
 
 
 def decode(wire: str, body: dict[str, Any]) -> Response:
@@ -309,3 +311,23 @@ def test_a_stored_conversation_goes_on_with_the_output_of_a_special_tool() -> No
     )
     joined = hooks.join(stored, Request(messages=(user(Opaque(wire="openai_responses", data=output)),)))
     assert [message.role for message in joined.messages] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize("wire", [wire for wire in wires.NAMES if wire != "native"])
+def test_a_number_that_no_type_holds_is_a_fault_of_the_provider(wire: str) -> None:
+    client, server = wires.get(wire).client, wires.get(wire).server
+    answer = Response(id="a", model="m", message=assistant("Six."), finish=Finish(reason="stop"), usage=Usage(input=77))
+    encoder = server.stream_encoder(Request(stream=True))
+    stream = b"".join(encoder.feed(event) for event in to_events(answer))
+    whole = server.encode_body(answer).body
+    for read in (client.decode_response, client.decode_body):
+        with pytest.raises(Malformed, match=r"wrong value|Expected `int`"):
+            read(whole.replace(b"77", b"7" * 30))
+    if wire != "bedrock":  # its frames have checksums
+        _, error = laws.read(client.stream_decoder(), [stream.replace(b"77", b"7" * 30)])
+        assert isinstance(error, Malformed)
+
+
+def test_a_time_that_is_none_is_left_out() -> None:
+    body = {"id": "a", "created": 1e25, "choices": [{"message": {"content": "Six."}, "finish_reason": "stop"}]}
+    assert wires.get("openai_chat").client.decode_response(msgspec.json.encode(body)).created is None

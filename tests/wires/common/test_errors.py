@@ -44,9 +44,13 @@ def failure(status: int, data: object, **headers: str) -> ProviderError:
         pytest.param('{"error": {"message": "no"}}', "no", id="JSON in a string alone"),
         pytest.param('["no"]', "no", id="a list in a string"),
         pytest.param({"error": {"message": '{"detail": "no"}'}}, '{"detail": "no"}', id="JSON in a message"),
+        pytest.param({"error": {"message": '{"error": {"message": "no"}}'}}, "no", id="an error in a message"),
+        pytest.param({"message": ' {"type":"error","error":{"message":"no"}}'}, "no", id="an event in a message"),
+        pytest.param({"message": '{"error": '}, '{"error": ', id="half an error in a message"),
         pytest.param({"message": "no", "request_id": "r"}, "no", id="a message alone"),
         pytest.param({"msg": "no"}, "no", id="msg"),
         pytest.param({"fault": {"description": "no"}}, "no", id="a fault"),
+        pytest.param({"fault": {"faultstring": "no", "detail": {"errorcode": "x"}}}, "no", id="a fault of a gateway"),
         pytest.param({"detail": "no"}, "no", id="FastAPI"),
         pytest.param({"detail": {"error": "no"}}, "no", id="an error in a detail"),
         pytest.param({"detail": {"message": "no"}, "title": "Bad"}, "no", id="a message in a detail"),
@@ -98,6 +102,10 @@ def test_where_nothing_is_said_inside_a_200_it_says_so() -> None:
         (b"upstream \xff\xfe", "upstream ��"),
         (b'{"error": "caf\xe9"}', "caf�"),
         (b'{"error": ', '{"error":'),
+        (b'\xef\xbb\xbf{"error": "no"}', "no"),
+        (b': working\n\n{"error": "no"}', "no"),
+        (b'event: error\r\ndata: {"error": {"message": "no"}}\r\n\r\ndata: [DONE]\r\n\r\n', "no"),
+        (b"data: no\n\n", "data: no"),
     ],
 )
 def test_a_body_that_is_not_json_is_told_as_far_as_it_can_be_read(body: bytes, message: str) -> None:
@@ -194,6 +202,19 @@ def test_any_bytes_are_an_error_of_ours(body: bytes) -> None:
             "x",
         ),
         (400, {"error": {"message": "no", "innererror": "x"}}, BadRequest, None),
+        (
+            400,
+            {"error": {"code": "400", "message": '{"error": {"message": "no", "code": "context_length_exceeded"}}'}},
+            ContextTooLong,
+            "context_length_exceeded",
+        ),
+        (
+            400,
+            {"type": "error", "error": {"type": "invalid_request_error", "message": "Blocked by content filtering"}},
+            Blocked,
+            "invalid_request_error",
+        ),
+        (500, {"fault": {"faultstring": "no", "detail": {"errorcode": "policies.x"}}}, ServerFault, "policies.x"),
     ],
 )
 def test_the_code_is_found(status: int, data: object, kind: type[ProviderError], code: str | None) -> None:

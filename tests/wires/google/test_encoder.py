@@ -605,6 +605,7 @@ def test_thinking_is_asked_for_by_a_budget(reasoning: Any, sent: JsonObject) -> 
         ("none", {"thinkingLevel": "MINIMAL"}, ["changed"]),
         ("minimal", {"includeThoughts": True, "thinkingLevel": "MINIMAL"}, []),
         ("medium", {"includeThoughts": True, "thinkingLevel": "MEDIUM"}, []),
+        ("xhigh", {"includeThoughts": True, "thinkingLevel": "XHIGH"}, []),
         ("max", {"includeThoughts": True, "thinkingLevel": "HIGH"}, ["changed"]),
         (2000, {"includeThoughts": True, "thinkingLevel": "LOW"}, ["changed"]),
     ],

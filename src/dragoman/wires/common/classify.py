@@ -108,7 +108,11 @@ _BY_MESSAGE: tuple[tuple[type[ProviderError], str], ...] = (
         r"model [^.]{0,200}(not found|does not exist)|not a valid model|^invalid model|no such model"
         r"|supported api model names|model identifier is invalid",
     ),
-    (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
+    (
+        Blocked,
+        r"content (violates|management policy|policy)|blocked by (the )?content filter|flagged (for|by|as)"
+        r"|safety (check|system)|moderation",
+    ),
 )
 """Used only for a 4xx without a known code."""
 

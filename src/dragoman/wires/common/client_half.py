@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.errors import DragomanError, ProviderError, Unsupported
+from dragoman.errors import DragomanError, InvalidRequest, ProviderError, Unsupported
 from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
@@ -18,7 +18,12 @@ from dragoman.wires.common.framing import FrameDecoder, SseDecoder
 from dragoman.wires.common.hosted_tools import HostedEncoder
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import supported_tools
-from dragoman.wires.common.stream_decoder import FramedStreamDecoder, ResponseDecoder, add_reported_usage
+from dragoman.wires.common.stream_decoder import (
+    FramedStreamDecoder,
+    ResponseDecoder,
+    add_reported_usage,
+    wrong_value_of_answer,
+)
 from dragoman.wires.common.think_tags import ThinkTagSplitter
 
 ToolEncoder: TypeAlias = Callable[[list[Tool | Opaque], NoticeCollector], list[JsonObject]]
@@ -96,14 +101,21 @@ class WireClient:
         decoder = self._decoder(request, target, is_whole=True)
         try:
             decoder.read_body(body)
+        except InvalidRequest as error:
+            raise wrong_value_of_answer(error) from error
         except DragomanError as error:
             add_reported_usage(error, decoder.out)
             raise
         return decoder.out.take()
 
     def decode_response(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> Response:
-        if self._decode_plain is not None and (plain := self._decode_plain(body, request, target)) is not None:
-            return plain
+        if self._decode_plain is not None:
+            try:
+                plain = self._decode_plain(body, request, target)
+            except InvalidRequest as error:
+                raise wrong_value_of_answer(error) from error
+            if plain is not None:
+                return plain
         return fold(self.decode_body(body, request, target))
 
     def stream_decoder(self, request: Request | None = None, target: Target | None = None, /) -> FramedStreamDecoder:

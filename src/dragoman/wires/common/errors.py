@@ -43,16 +43,24 @@ def decode_http_error(head: Head, body: bytes, /) -> ProviderError:
     >>> type(decode_http_error(Head(status=404), b'{"error": "model not found"}')).__name__
     'ModelNotFound'
     """
-    try:
-        data = _ANY.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        data = body[:MAX_PROVIDER_MESSAGE].decode("utf-8", "replace").strip()
-    error = error_from_json(data, head)
+    error = error_from_json(_decode_json(body), head)
     word = (head.header("x-should-retry") or "").lower()
     # OpenAI and Anthropic say it, and their SDKs obey (2026-11). A rate limit without a retry would be one of credit.
     if word == "true" or (word == "false" and not isinstance(error, RateLimited)):
         error.annotate(retry=word == "true")
     return error
+
+
+def _decode_json(body: bytes) -> Any:
+    """The JSON of a body, also after a byte order mark or in the form of a stream; else its text."""
+    lines = body.removeprefix(b"\xef\xbb\xbf").splitlines()
+    frame = next((line[5:] for line in lines if line.startswith(b"data:")), None)
+    for text in (body, b"\n".join(line for line in lines if not line.startswith(b":")) if frame is None else frame):
+        try:
+            return _ANY.decode(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+    return body[:MAX_PROVIDER_MESSAGE].decode("utf-8", "replace").strip()
 
 
 def error_from_json(data: object, head: Head | None = None, /, *, usage: Usage | None = None) -> ProviderError:
@@ -66,7 +74,7 @@ def error_from_json(data: object, head: Head | None = None, /, *, usage: Usage |
     message = (
         _redirect(head) or _message(facts)[:MAX_PROVIDER_MESSAGE] or (f"HTTP {head.status}" if head else "no message")
     )
-    codes = tuple(facts.get(key) for key in ("reason", "error_code", "code", "inner_code", "status", "type"))
+    codes = tuple(facts.get(key) for key in _CODES)
     status = _int(facts.get("status_code") or facts.get("raw_status_code"))
     return classify(
         message,
@@ -171,13 +179,19 @@ def _flat(data: object, depth: int = 0) -> dict[str, Any]:
             replaced = (key, *_MESSAGES) if _has_message(inside) else (key,)
             around = {name: value for name, value in data.items() if name not in replaced}
             return _with_details({**around, **inside})
+    # Proxies write the error object of their provider into the message (2026-10).
+    if isinstance(text := data.get("message"), str) and re.match(r'\s*\{\s*"(type|error)"', text):
+        inside = _flat(text, depth + 1)
+        return {**data, **{name: value for name, value in inside.items() if value is not None}}
     return data
 
 
 _ENVELOPES = ("error", "fault", "errors", "detail")
 _ALWAYS = ("error", "fault", "errors")
 """Envelopes of any type of value; `detail` may also be a sentence, or FastAPI's list of errors."""
-_MESSAGES = ("message", "msg", "detail", "description", "title")
+_CODES = ("reason", "error_code", "code", "inner_code", "errorcode", "status", "type")
+"""Members with a code, the more specific first."""
+_MESSAGES = ("message", "msg", "detail", "description", "title", "faultstring")
 
 
 def _has_message(facts: dict[str, Any]) -> bool:

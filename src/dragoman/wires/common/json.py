@@ -155,10 +155,16 @@ def whole_number(value: object, /) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+MAX_TIMESTAMP = 2**53
+"""Larger numbers are no time."""
+
+
 def to_timestamp(value: object, /) -> int | None:
     """The value as Unix seconds if it is a number other than 0, else None.
 
     >>> to_timestamp(1794700000), to_timestamp(1794700000.25), to_timestamp(0), to_timestamp("today")
     (1794700000, 1794700000, None, None)
     """
-    return int(value) or None if isinstance(value, int | float) and value is not True else None
+    if not isinstance(value, int | float) or value is True or not abs(value) < MAX_TIMESTAMP:
+        return None
+    return int(value) or None

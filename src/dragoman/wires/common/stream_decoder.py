@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.errors import DragomanError, Malformed, Truncated
+from dragoman.errors import DragomanError, InvalidRequest, Malformed, Truncated
 from dragoman.events import Assembler, Event
 from dragoman.types import Usage
 from dragoman.wires.common.framing import Frame, FrameDecoder
@@ -94,6 +94,13 @@ class FramedStreamDecoder:
                 self._end()
         except RecursionError as error:
             raise Malformed("an event is nested too deeply") from error
+        except InvalidRequest as error:
+            raise wrong_value_of_answer(error) from error
+
+
+def wrong_value_of_answer(error: InvalidRequest, /) -> Malformed:
+    """The error for a value of an answer that our types refuse, such as a number of tokens with 80 bits."""
+    return Malformed(f"the answer has a wrong value: {error.message}")
 
 
 def add_reported_usage(error: DragomanError, out: Assembler, /) -> None:

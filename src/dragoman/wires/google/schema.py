@@ -71,7 +71,7 @@ LEVELS: dict[Effort, str] = {
     "low": "LOW",
     "medium": "MEDIUM",
     "high": "HIGH",
-    "xhigh": "HIGH",
+    "xhigh": "XHIGH",
     "max": "HIGH",
 }
 RARE_FIELDS = {
