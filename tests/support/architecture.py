@@ -49,7 +49,7 @@ HTTP_CLIENTS = frozenset({"httptools", "httpx", "requests", "urllib.request", "h
 HEAVY = frozenset({"asyncio", "PIL", "jsonschema_rs", "httptools", "httpx"})
 """What `import dragoman` must not bring in."""
 
-PROVIDERS = frozenset(
+PROVIDER_WORDS = frozenset(
     "anthropic azure bedrock cerebras deepinfra deepseek fireworks foreman google groq huggingface lmstudio minimax "
     "mistral moonshot novita nvidia ollama openai openrouter perplexity sambanova siliconflow together vertex vllm xai "
     "zai".split()
@@ -232,7 +232,7 @@ def imports_of_other_wires(module: Module) -> Iterator[str]:
 def foreign_providers(module: Module) -> Iterator[str]:
     if module.wire is None:
         return
-    foreign = PROVIDERS - set(module.wire.split("_"))
+    foreign = PROVIDER_WORDS - set(module.wire.split("_"))
     for line, text in _names_and_strings(module):
         for word in sorted(foreign.intersection(_words(text))):
             if not (word in PLAIN_WORDS and " " in text):

@@ -181,7 +181,7 @@ def test_rich_shows_no_key() -> None:
     assert provider.__rich_repr__() == [("name", "own"), ("wire", "ollama"), ("base_url", "https://x")]
 
 
-# Facts of each, as shared/wire/compat-servers.md tells them -----------------------------------------------------------
+# Facts of each -------------------------------------------------------------------------------------------------------
 
 NAMED = (
     "openai openai-chat openai-responses azure azure-responses azure-deployments azure-ai azure-anthropic anthropic bedrock "
@@ -192,7 +192,7 @@ NAMED = (
 ).split()
 
 
-def test_every_provider_that_the_specification_names_has_a_record_and_no_other() -> None:
+def test_the_records_are_those_of_the_list_and_no_other() -> None:
     assert sorted(PROVIDERS) == sorted(NAMED)
     assert all(record.name == name for name, record in PROVIDERS.items())
 
@@ -260,12 +260,13 @@ CHAT = [
     for name, record in PROVIDERS.items()
     if record.wire == "openai_chat" and record.base_url and record.capabilities.chats
 ]
-NEW_FIELD = {"openai", "openai-chat", "groq", "xai", "cerebras", "demo"}
+USES_MAX_COMPLETION_TOKENS = {"openai", "openai-chat", "groq", "xai", "cerebras", "demo"}
+STREAMS_USAGE_UNASKED = {"groq", "mistral", "together", "fireworks", "bedrock-openai"}
 
 
 @pytest.mark.parametrize("name", CHAT)
 def test_the_token_limit_has_the_name_that_the_server_knows(name: str) -> None:
-    assert ("max_completion_tokens" if name in NEW_FIELD else "max_tokens") in body(name, max_tokens=5)
+    assert ("max_completion_tokens" if name in USES_MAX_COMPLETION_TOKENS else "max_tokens") in body(name, max_tokens=5)
 
 
 @pytest.mark.parametrize(
@@ -321,8 +322,7 @@ def test_deepseek_can_switch_thinking_off() -> None:
 
 @pytest.mark.parametrize("name", CHAT)
 def test_include_usage_is_sent_only_if_it_is_needed(name: str) -> None:
-    by_itself = {"groq", "mistral", "together", "fireworks", "bedrock-openai"}
-    assert ("stream_options" in body(name, stream=True)) == (name not in by_itself)
+    assert ("stream_options" in body(name, stream=True)) == (name not in STREAMS_USAGE_UNASKED)
 
 
 def test_mistral_gets_ids_of_nine_characters() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dragoman.registry import Registry
 
-PROVIDERS = {
+PROVIDER_NAMES = {
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
@@ -58,7 +58,7 @@ def provider_name(provider: str, /) -> str:
     >>> provider_name("google"), provider_name("groq")
     ('gcp.gemini', 'groq')
     """
-    return PROVIDERS.get(provider, provider)
+    return PROVIDER_NAMES.get(provider, provider)
 
 
 def request_attributes(model: str, request: Request, /) -> dict[str, Any]:

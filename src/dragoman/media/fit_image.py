@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.errors import TimedOut, Unsupported
 from dragoman.media.image_header import ImageHeader, measure
-from dragoman.media.transcode import BROKEN, MAX_PIXELS, STEMS, Decoded, decode, plugin, without_profile
+from dragoman.media.transcode import BROKEN, MAX_PIXELS, STEMS, Decoded, decode_within, plugin, without_profile
 from dragoman.types import Notice
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _Encoding(NamedTuple):
     mime: str
     quality: int = 85
     palette: bool = False
-    fraction: int = 1
+    divisor: int = 1
     """The sides are divided by this."""
 
 
@@ -115,7 +115,7 @@ def _describe(header: ImageHeader) -> str:
 def _transcode(data: bytes, header: ImageHeader, bounds: Bounds, stop: Stop) -> FittedImage:
     _check(stop)
     try:
-        decoded = without_profile(decode(data, header, bounds.side), bounds.size)
+        decoded = without_profile(decode_within(data, header, bounds.side), bounds.size)
     except BROKEN as error:
         raise Unsupported(f"{_describe(header)} cannot be decoded: {str(error) or type(error).__name__}") from error
     sizes: list[int] = []
@@ -155,10 +155,10 @@ def _encodings(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterato
         yield _Encoding(last)
     qualities = (85, 65, 45, 30) if last in _LOSSY else (85,)
     yield from (_Encoding(last, quality) for quality in qualities[1:])
-    for fraction in (2, 4, 8):
+    for divisor in (2, 4, 8):
         if last == _PNG:
-            yield _Encoding(last, fraction=fraction)
-        yield from (_Encoding(last, quality, palette=last == _PNG, fraction=fraction) for quality in qualities)
+            yield _Encoding(last, divisor=divisor)
+        yield from (_Encoding(last, quality, palette=last == _PNG, divisor=divisor) for quality in qualities)
 
 
 def _useful_encodings(data: bytes, header: ImageHeader, pixels: "Pixels", bounds: Bounds) -> Iterator[_Encoding]:
@@ -167,7 +167,7 @@ def _useful_encodings(data: bytes, header: ImageHeader, pixels: "Pixels", bounds
     # Some programs write PNGs without compression: their size says nothing about the compressed size.
     is_compressed = header.mime == _PNG and len(data) < 0.9 * header.pixels * len(pixels.getbands())
     for encoding in _encodings(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
-        if is_compressed and encoding.mime == _PNG and encoding.fraction == 1 and bounds.size is not None:
+        if is_compressed and encoding.mime == _PNG and encoding.divisor == 1 and bounds.size is not None:
             # The size is about proportional to the pixels; a palette makes it at most five times smaller.
             smallest = len(data) * area / (_PALETTE_GAIN if encoding.palette else 1)
             if smallest > bounds.size:
@@ -190,8 +190,8 @@ def _encode(decoded: Decoded, encoding: _Encoding) -> bytes:
     from PIL.Image import Quantize, Resampling
 
     pixels = decoded.pixels
-    if encoding.fraction > 1:
-        width, height = (max(1, length // encoding.fraction) for length in pixels.size)
+    if encoding.divisor > 1:
+        width, height = (max(1, length // encoding.divisor) for length in pixels.size)
         pixels = pixels.resize((width, height), Resampling.LANCZOS, reducing_gap=2.0)
     if encoding.mime in _OPAQUE and pixels.mode == "RGBA":
         pixels = _over_white(pixels)
@@ -218,7 +218,7 @@ def _over_white(pixels: "Pixels") -> "Pixels":
 
 def _notices(header: ImageHeader, decoded: Decoded, encoding: _Encoding, size: int) -> tuple[Notice, ...]:
     pixels, what = decoded.pixels, _describe(header)
-    width, height = (max(1, length // encoding.fraction) for length in pixels.size)
+    width, height = (max(1, length // encoding.divisor) for length in pixels.size)
     sent = f"sent as {encoding.mime}, {width} by {height}, {size} bytes, to fit the target"
     notices = [Notice(kind="info", what=what, why=why) for why in (sent, *decoded.notes)]
     if header.is_animated:

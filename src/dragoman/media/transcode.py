@@ -41,8 +41,8 @@ class Decoded(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def decode(data: bytes, header: ImageHeader, side: int | None) -> Decoded:
-    """The pixels of the first frame; its longer side is at most `side`."""
+def decode_within(data: bytes, header: ImageHeader, max_side: int | None) -> Decoded:
+    """The pixels of the first frame, made smaller if its longer side is longer than `max_side`."""
     from PIL import Image
 
     try:
@@ -51,12 +51,12 @@ def decode(data: bytes, header: ImageHeader, side: int | None) -> Decoded:
         raise ValueError(str(error)) from error
     if source.width * source.height > MAX_PIXELS:
         raise ValueError(f"the header is wrong: the image has {source.width} by {source.height} pixels")
-    size = _within(source.size, side)
+    size = _shrink(source.size, max_side)
     # A JPEG can be decoded to a half, a quarter or an eighth at a fraction of the cost.
     is_draft = source.draft(None, size) is not None
     source.load()
     if not is_draft:
-        size = _within(source.size, side)  # Pillow rotates a TIFF when it loads it
+        size = _shrink(source.size, max_side)  # Pillow rotates a TIFF when it loads it
     profile = source.info.get("icc_profile") if source.mode in ("RGB", "RGBA", "P") else None
     transposition = _TRANSPOSITIONS.get(_orientation(source))
     pixels, notes = _to_eight_bits(source)
@@ -105,12 +105,12 @@ def _orientation(image: "Pixels") -> int:
     return orientation if isinstance(orientation, int) else 1
 
 
-def _within(size: tuple[int, int], side: int | None) -> tuple[int, int]:
-    """A size scaled so that its longer side is at most `side`."""
+def _shrink(size: tuple[int, int], max_side: int | None) -> tuple[int, int]:
+    """A size scaled so that its longer side is at most `max_side`."""
     longer = max(size)
-    if side is None or longer <= side:
+    if max_side is None or longer <= max_side:
         return size
-    width, height = (max(1, round(length * side / longer)) for length in size)
+    width, height = (max(1, round(length * max_side / longer)) for length in size)
     return width, height
 
 
