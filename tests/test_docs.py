@@ -253,6 +253,13 @@ def test_the_reference_has_every_option_with_its_meaning(reference: dict[str, st
         assert [name for name in options.__annotations__ if not rows.get(name, "").strip()] == [], page
 
 
+def test_the_reference_has_a_text_for_every_field(reference: dict[str, str]) -> None:
+    pages = "\n".join(text for name, text in reference.items() if name.startswith("api/"))
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", pages, re.MULTILINE)
+    assert len(rows) > 500
+    assert [name for name, text in rows if not text.strip()] == []
+
+
 def test_the_reference_has_every_error_with_what_to_do(reference: dict[str, str]) -> None:
     sections = re.split(r"^## ", reference["errors"], flags=re.MULTILINE)
     cures = {section.split("\n", 1)[0] for section in sections if "**What to do:** " in section}

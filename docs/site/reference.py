@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import msgspec
+from field_texts import text_of
 from markdown import cell_code, code, field_texts, table
 from routes import http_api_page
 from settings import settings_page
@@ -243,12 +244,13 @@ def _fields(cls: type) -> Iterator[_Field]:
     """The fields of a struct, with the strings that stand below them in the source."""
     if not issubclass(cls, msgspec.Struct):
         return
-    texts = field_texts(cls)
+    texts = {**(field_texts(CallOptions) if cls is dragoman.Request else {}), **field_texts(cls)}
     for field in msgspec.structs.fields(cls):
         default = _field_default(field)
-        yield _Field(
-            field.name, python_type(field.type), default if len(default) < 60 else "…", texts.get(field.name, "")
-        )
+        text = texts.get(field.name) or text_of(inspect.getmro(cls), field.name)
+        if not text:
+            raise LookupError(f"{cls.__name__}.{field.name} has no text: add one to field_texts.py")
+        yield _Field(field.name, python_type(field.type), default if len(default) < 60 else "…", text)
 
 
 def _field_default(field: Any) -> str:
