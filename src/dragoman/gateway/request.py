@@ -380,28 +380,24 @@ class RequestContext:
         self.notices += notices
         return request
 
-    def may_need_tags(self, target: str | None, /) -> bool:
+    def may_need_tags(self, name: str | None, /) -> bool:
         """Whether a target's answer may need tags for its reasoning state; `make_tagger` decides."""
-        answer_target, dialect = self._target(target), cast("Wire", self.wire).name
-        if answer_target is None:
+        target, dialect = self._target(name), cast("Wire", self.wire).name
+        if target is None:
             return False
-        return (
-            answer_target.wire != dialect
-            or dialect in DIALECTS_WITHOUT_TAGS
-            or answer_target.quirks.calls_need_reasoning
-        )
+        return target.wire != dialect or dialect in DIALECTS_WITHOUT_TAGS or target.quirks.calls_need_reasoning
 
-    async def make_tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
+    async def make_tagger(self, name: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
         """What puts the reasoning state of a target into its answer, after some parts; None if it is not needed."""
-        answer_target = self._target(target)
-        if answer_target is None:
+        target = self._target(name)
+        if target is None:
             return None
         wire = cast("Wire", self.wire)
         returned = None if wire.returned_call is None else wire.returned_call(self.request)
-        losses = 0 if self._tags is None else self._tags.losses.get(answer_target.name, 0)
+        losses = 0 if self._tags is None else self._tags.losses.get(target.name, 0)
         return await self.runtime.reasoning.make_tagger(
             wire.name,
-            answer_target,
+            target,
             self.owner,
             self.request,
             parts_before=parts_before,
