@@ -56,10 +56,10 @@ async def create(at: Runtime, count: int = 4, wire: str = WIRE) -> StoredBatch:
     return batch
 
 
-async def fates(at: Runtime, id: str) -> list[str]:
+async def outcomes(at: Runtime, id: str) -> list[str]:
     batch = await at.batches.run("ann", BatchQuery("results", WIRE, id))
     assert isinstance(batch, StoredBatch)
-    return [each.fate async for each in at.batches.results("ann", batch)]
+    return [each.outcome async for each in at.batches.results("ann", batch)]
 
 
 class Answers:
@@ -117,7 +117,7 @@ def test_every_row_is_run_in_the_name_of_its_key() -> None:
         batch = await create(at)
         done = await until(at, batch.id, ended)
         assert (sorted(answers.rows), set(answers.keys)) == ([0, 1, 2, 3], {"ann"})
-        assert (done.fates, done.ended_at is not None) == ({"succeeded": 4}, True)
+        assert (done.outcomes, done.ended_at is not None) == ({"succeeded": 4}, True)
         assert await at.batches.running() == []
         await stop(task)
 
@@ -136,7 +136,7 @@ def test_rows_that_were_answered_are_not_run_again_after_a_restart(tmp_path: Pat
         await first.store.aclose()
         second, others = runtime(url), Answers()
         task = running(second, others)
-        assert (await until(second, batch.id, ended)).fates == {"succeeded": 8}
+        assert (await until(second, batch.id, ended)).outcomes == {"succeeded": 8}
         assert sorted(answers.rows + others.rows) == list(range(8))
         await stop(task)
         await second.store.aclose()
@@ -177,7 +177,7 @@ def test_a_worker_that_lost_its_lease_stops(monkeypatch: pytest.MonkeyPatch) -> 
         assert not await at.batches.lease(batch.id, "me", is_new=False), "the other worker still has it"
         await at.batches.release(batch.id, "other")
         task = running(at, other)
-        assert (await until(at, batch.id, ended)).fates == {"succeeded": 4}
+        assert (await until(at, batch.id, ended)).outcomes == {"succeeded": 4}
         assert sorted(slow.rows + other.rows) == [0, 1, 2, 3]
         await stop(task)
 
@@ -195,7 +195,7 @@ def test_a_cancelled_batch_keeps_its_answers() -> None:
         assert canceled.state in ("canceling", "ended")
         done = await until(at, batch.id, ended)
         assert done.count("canceled") == 8
-        assert await fates(at, batch.id) == ["canceled"] * 8
+        assert await outcomes(at, batch.id) == ["canceled"] * 8
         await stop(task)
 
     run(test)
@@ -207,7 +207,7 @@ def test_a_row_waits_while_its_key_is_over_a_limit() -> None:
         answers.busy = 7
         batch = await create(at)
         task = running(at, answers)
-        assert (await until(at, batch.id, ended)).fates == {"succeeded": 4}
+        assert (await until(at, batch.id, ended)).outcomes == {"succeeded": 4}
         await stop(task)
 
     run(test)
@@ -220,7 +220,7 @@ def test_rows_expire_after_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
         at, answers = runtime(), Answers()
         batch = await create(at)
         task = running(at, answers)
-        assert (await until(at, batch.id, ended)).fates == {"expired": 4}
+        assert (await until(at, batch.id, ended)).outcomes == {"expired": 4}
         assert answers.rows == []
         await stop(task)
 
@@ -248,7 +248,7 @@ def test_rows_of_a_key_that_may_send_nothing_any_more_are_errors(of_key: str) ->
         at, answers = runtime(of_key=of_key), Answers()
         batch = await create(at)
         task = running(at, answers)
-        assert (await until(at, batch.id, ended)).fates == {"errored": 4}
+        assert (await until(at, batch.id, ended)).outcomes == {"errored": 4}
         assert answers.rows == []
         await stop(task)
 
@@ -260,7 +260,7 @@ def test_an_error_of_a_row_is_its_result() -> None:
         at, answers = runtime(), Answers(status=400)
         batch = await create(at)
         task = running(at, answers)
-        assert (await until(at, batch.id, ended)).fates == {"errored": 4}
+        assert (await until(at, batch.id, ended)).outcomes == {"errored": 4}
         await stop(task)
 
     run(test)
@@ -308,9 +308,9 @@ def test_a_batch_whose_results_are_too_large_sends_no_more_rows(monkeypatch: pyt
         done = await until(at, batch.id, ended)
         sent = len(answers.rows)
         assert 5 <= sent <= 5 + batches.CONCURRENCY
-        assert done.fates == {"succeeded": sent, "errored": 20 - sent}
+        assert done.outcomes == {"succeeded": sent, "errored": 20 - sent}
         results = [each async for each in at.batches.results("ann", done)]
-        assert {each.status for each in results if each.fate == "errored"} == {413}
+        assert {each.status for each in results if each.outcome == "errored"} == {413}
         assert b"at most 50 bytes" in bytes(results[-1].body)
         await stop(task)
 
@@ -394,6 +394,8 @@ def test_batches_are_listed_by_page_and_dialect() -> None:
 
 
 def test_the_result_of_a_row_survives_the_store() -> None:
-    result = BatchRowResult(custom_id="a", fate="succeeded", status=200, request_id="r", body=msgspec.Raw(b'{"a":1}'))
+    result = BatchRowResult(
+        custom_id="a", outcome="succeeded", status=200, request_id="r", body=msgspec.Raw(b'{"a":1}')
+    )
     data = msgspec.json.encode(result)
     assert msgspec.json.decode(data)["body"] == {"a": 1}

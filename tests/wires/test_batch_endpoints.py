@@ -18,10 +18,10 @@ CHAT = "/v1/chat/completions"
 BATCH = StoredBatch(id="b", wire="w", endpoint=CHAT, created=5, expires=9, total=3, input_file="f", metadata={"k": "v"})
 RAW = msgspec.Raw(b'{"id":"x"}')
 RESULTS = (
-    BatchRowResult(custom_id="a", fate="succeeded", status=200, request_id="r", body=RAW),
-    BatchRowResult(custom_id="b", fate="errored", status=400, request_id="s", body=RAW),
-    BatchRowResult(custom_id="c", fate="expired"),
-    BatchRowResult(custom_id="d", fate="canceled"),
+    BatchRowResult(custom_id="a", outcome="succeeded", status=200, request_id="r", body=RAW),
+    BatchRowResult(custom_id="b", outcome="errored", status=400, request_id="s", body=RAW),
+    BatchRowResult(custom_id="c", outcome="expired"),
+    BatchRowResult(custom_id="d", outcome="canceled"),
 )
 
 
@@ -134,7 +134,7 @@ def test_batches_of_openai_are_fetched_listed_and_cancelled() -> None:
         ({"state": "canceling", "canceled_at": 7}, "cancelling"),
         ({"state": "ended", "ended_at": 8}, "completed"),
         ({"state": "ended", "ended_at": 8, "canceled_at": 7}, "cancelled"),
-        ({"state": "ended", "ended_at": 8, "fates": {"expired": 1}}, "expired"),
+        ({"state": "ended", "ended_at": 8, "outcomes": {"expired": 1}}, "expired"),
         ({"state": "ended", "ended_at": 8, "problems": [{"message": "no"}]}, "failed"),
     ],
 )
@@ -181,7 +181,7 @@ def test_batches_of_anthropic_are_fetched_listed_cancelled_and_deleted() -> None
     assert decoded("anthropic", "GET", f"{path}/results", at=f"{at}/results").action == "results"
     assert decoded("anthropic", "DELETE", path, at=at) == BatchQuery("drop", "anthropic", "b")
     assert decoded("anthropic", "GET", PATH, at=f"{PATH}?after_id=a&limit=2").after == "a"
-    batch = encoded("anthropic", "GET", path, msgspec.structs.replace(BATCH, fates={"succeeded": 1}))
+    batch = encoded("anthropic", "GET", path, msgspec.structs.replace(BATCH, outcomes={"succeeded": 1}))
     assert batch == {
         "id": "b",
         "type": "message_batch",

@@ -16,7 +16,7 @@ from dragoman.types import CachePoint, File, Image, Request, user
 from dragoman.types.caching import mark_part
 from dragoman.wires.base import WireFiles
 from dragoman.wires.common.multipart import decode_form
-from dragoman.wires.common.uploads import KEPT_FOR, MARGIN, NextUpload, Uploaded
+from dragoman.wires.common.uploads import FILE_TTL, MARGIN, NextUpload, Uploaded
 
 PDF = File(data=b"%PDF", mime="application/pdf", name="tides.pdf").part
 PNG = File(data=b"PNG", mime="image/png").part
@@ -64,9 +64,9 @@ def test_a_form_has_the_file_and_says_for_how_long(spec: str) -> None:
     assert http.secret == "k-123456"
     fields = decode_form(http)
     assert (fields["file"].filename, fields["file"].data) == ("tides.pdf", b"%PDF")
-    assert str(KEPT_FOR) in [field.text for name, field in fields.items() if "seconds" in name]
+    assert str(FILE_TTL) in [field.text for name, field in fields.items() if "seconds" in name]
     step = hooks(spec).follow(answer({"id": "file-1"}), PDF, target(spec))
-    assert step == Uploaded("file-1", KEPT_FOR - MARGIN)
+    assert step == Uploaded("file-1", FILE_TTL - MARGIN)
     wrong_answers: tuple[Any, ...] = ({}, {"id": ""}, [])
     for wrong in wrong_answers:
         with pytest.raises(Malformed, match="has no id"):

@@ -23,6 +23,7 @@ from dragoman.engine.effects import Open, OpenResponse, Send
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.types import Finish, Opaque, Request, Response, assistant, is_list
+from dragoman.types.checks import shown
 from dragoman.wires.base import ServerHalf
 from dragoman.wires.common.request_body import decode_request_json, invalid_field
 from dragoman.wires.common.server_endpoints import json_response
@@ -166,7 +167,7 @@ def _embeddings(http: HttpRequest) -> HttpResponse:
     inputs = [str(text) for text in texts] if is_list(texts) else [str(texts)]
     size = body.get("dimensions", 32)
     if not isinstance(size, int) or not 1 <= size <= MAX_DIMENSIONS:
-        raise invalid_field("dimensions", f"it must be a whole number from 1 to {MAX_DIMENSIONS}")
+        raise invalid_field("dimensions", f"must be a whole number from 1 to {MAX_DIMENSIONS}, got {shown(size)}")
     vectors = [answers.embed(text, size=size) for text in inputs]
     tokens = sum(map(answers.count_tokens, inputs))
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
@@ -178,8 +179,8 @@ def _rerank(http: HttpRequest) -> HttpResponse:
     body = decode_request_json(http)
     query, documents = str(body.get("query")), body.get("documents")
     texts = [str(text) for text in documents] if is_list(documents) else []
-    wanted = answers.embed(query, size=256)
-    scores = [sum(map(mul, wanted, answers.embed(text, size=256))) for text in texts]
+    query_vector = answers.embed(query, size=256)
+    scores = [sum(map(mul, query_vector, answers.embed(text, size=256))) for text in texts]
     results = [{"index": index, "relevance_score": score} for index, score in enumerate(scores)]
     tokens = sum(map(answers.count_tokens, (query, *texts)))
     return json_response({"model": body.get("model"), "results": results, "usage": {"prompt_tokens": tokens}})
@@ -193,7 +194,7 @@ def _respond(model: str, request: Request) -> Response:
 
 
 def _check_parts(request: Request) -> None:
-    """Refuse what the demo would not look at: a real server says so, too."""
+    """Refuse what the demo would not look at: a real server refuses what it does not know, too."""
     if request.raw and len(request.messages) > 1:
         raise invalid_field("prompt", "must be one text: the demo continues one at a time")
     for message in request.messages:

@@ -28,8 +28,8 @@ from dragoman.http import HttpRequest
 from dragoman.wires.common.batch_values import (
     BatchInputRow,
     BatchQuery,
+    BatchRowOutcome,
     BatchRowResult,
-    RowFate,
     StoredBatch,
 )
 from dragoman.wires.common.server_endpoints import ServerEndpoint, UploadedFile
@@ -140,7 +140,7 @@ class _BatchRun:
         self._answer = answer
         self._batches = batches
         self._owner = owner
-        self._fates: dict[str, int] = {}
+        self._outcomes: dict[str, int] = {}
         self._bytes = 0
         """Of the results so far."""
         self._canceled = asyncio.Event()
@@ -174,22 +174,22 @@ class _BatchRun:
             self._count(result)
 
     def _count(self, result: BatchRowResult) -> None:
-        self._fates[result.fate] = self._fates.get(result.fate, 0) + 1
+        self._outcomes[result.outcome] = self._outcomes.get(result.outcome, 0) + 1
         self._bytes += len(bytes(result.body))
 
     async def save(self) -> None:
         """Store how far the batch is, and see whether it was cancelled."""
-        fates = dict(self._fates)
-        batch = await self._batches.change(self._owner, self.id, lambda batch: replace(batch, fates=fates))
+        outcomes = dict(self._outcomes)
+        batch = await self._batches.change(self._owner, self.id, lambda batch: replace(batch, outcomes=outcomes))
         if batch.state == "canceling":
             self._canceled.set()
 
     async def _result(self, batch: StoredBatch, row: BatchInputRow) -> BatchRowResult:
         while True:
             if self._canceled.is_set():
-                return BatchRowResult(custom_id=row.custom_id, fate="canceled")
+                return BatchRowResult(custom_id=row.custom_id, outcome="canceled")
             if time.time() > self._expires:
-                return BatchRowResult(custom_id=row.custom_id, fate="expired")
+                return BatchRowResult(custom_id=row.custom_id, outcome="expired")
             if self._bytes > MAX_RESULTS:
                 return _refused(
                     row, 413, f"the results of a batch must have at most {MAX_RESULTS} bytes; send it in another batch"
@@ -236,11 +236,13 @@ class _BatchRun:
                     file.extend(line)
             output = await self._upload(batch, "output", answers)
             errors = await self._upload(batch, "errors", failures)
-        fates = dict(self._fates)
+        outcomes = dict(self._outcomes)
 
         def end(batch: StoredBatch) -> StoredBatch:
             ended_at = int(time.time())
-            return replace(batch, state="ended", ended_at=ended_at, fates=fates, output_file=output, error_file=errors)
+            return replace(
+                batch, state="ended", ended_at=ended_at, outcomes=outcomes, output_file=output, error_file=errors
+            )
 
         await self._batches.change(self._owner, self.id, end)
         await self._batches.end(self._owner, self.id)
@@ -283,17 +285,17 @@ def results_response(
 
 def _refused(row: BatchInputRow, status: int, message: str) -> BatchRowResult:
     body = msgspec.Raw(msgspec.json.encode({"error": {"message": message}}))
-    return BatchRowResult(custom_id=row.custom_id, fate="errored", status=status, body=body)
+    return BatchRowResult(custom_id=row.custom_id, outcome="errored", status=status, body=body)
 
 
 def _to_result(row: BatchInputRow, context: RequestContext, response: GatewayResponse) -> BatchRowResult:
-    fate: RowFate = "succeeded" if response.status < 400 else "errored"
+    outcome: BatchRowOutcome = "succeeded" if response.status < 400 else "errored"
     body = response.body
     if not isinstance(body, bytes):
-        fate, body = "errored", b'{"error":{"message":"stream must be left out in a batch"}}'
+        outcome, body = "errored", b'{"error":{"message":"stream must be left out in a batch"}}'
     return BatchRowResult(
         custom_id=row.custom_id,
-        fate=fate,
+        outcome=outcome,
         status=400 if not isinstance(response.body, bytes) else response.status,
         request_id=context.id,
         body=msgspec.Raw(body or b"null"),

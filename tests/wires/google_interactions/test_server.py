@@ -210,7 +210,7 @@ def test_media_that_only_google_understands_stay_as_they_are(content: dict[str, 
     [
         (7, "input[0] must be an object"),
         ([7], "input[0] must be an object"),
-        ([{"type": "text", "text": 7}], "input[0].text must be a string"),
+        ([{"type": "text", "text": 7}], "input[0].text must be a text, got 7"),
         ([{"type": "image", "data": "?"}], "input[0].data: data must be base64"),
         ([{"role": "me", "content": "x"}], "input[0].role must be user or model, got 'me'"),
         ([{"type": "user_input", "content": [7]}], "input[0].content[0] must be an object"),

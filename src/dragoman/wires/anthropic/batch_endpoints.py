@@ -6,6 +6,7 @@ import msgspec
 
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import JsonObject
+from dragoman.types.checks import shown
 from dragoman.wires.anthropic.schema import NAME
 from dragoman.wires.common.batch_values import (
     BatchInputRow,
@@ -47,7 +48,10 @@ def _decode_create(http: HttpRequest) -> BatchQuery:
     rows: dict[str, BatchInputRow] = {}
     for index, row in enumerate(body.requests):
         if not _ID.fullmatch(row.custom_id):
-            raise invalid_field(f"requests[{index}].custom_id", "must have 1 to 64 letters, digits, - and _")
+            raise invalid_field(
+                f"requests[{index}].custom_id",
+                f"must have 1 to 64 letters, digits, - and _, got {shown(row.custom_id)}",
+            )
         if row.custom_id in rows:
             raise invalid_field(f"requests[{index}].custom_id", f"must be unique, got {row.custom_id!r} twice")
         if not bytes(row.params).startswith(b"{"):
@@ -62,7 +66,7 @@ def _decode_list(http: HttpRequest) -> BatchQuery:
 
 
 def _encode(batch: StoredBatch) -> JsonObject:
-    counts = {fate: batch.fates.get(fate, 0) for fate in ("succeeded", "errored", "canceled", "expired")}
+    counts = {outcome: batch.outcomes.get(outcome, 0) for outcome in ("succeeded", "errored", "canceled", "expired")}
     is_over = batch.state == "ended"
     return {
         "id": batch.id,
@@ -93,13 +97,13 @@ def _encode_results(_: BatchQuery, results: tuple[BatchRowResult, ...]) -> HttpR
 
 
 def _result(result: BatchRowResult) -> JsonObject:
-    match result.fate:
+    match result.outcome:
         case "succeeded":
             return {"type": "succeeded", "message": result.body}
         case "errored":
             return {"type": "errored", "error": result.body}
         case _:
-            return {"type": result.fate}
+            return {"type": result.outcome}
 
 
 _FETCH, _DROP = (Route(method=method, path=_PATH + "/{id}") for method in ("GET", "DELETE"))

@@ -175,9 +175,9 @@ def _is_reasoning_verbatim(request: Request, target: Target, extra: JsonObject) 
 
 def _without_reasoning(extra: JsonObject, target: Target) -> JsonObject:
     """`extra` without the members that are made from the request. Opus 4.5 takes an effort besides a budget."""
-    made = _REASONING_KEYS if target.quirks.efforts is None else ("type", "budget_tokens")
+    from_request = _REASONING_KEYS if target.quirks.efforts is None else ("type", "budget_tokens")
     cleaned = {
-        field: {key: value for key, value in inner.items() if key not in made}
+        field: {key: value for key, value in inner.items() if key not in from_request}
         for field in ("thinking", "output_config")
         if (inner := object_of(extra.get(field)))
     }

@@ -60,13 +60,13 @@ def _encode_file(file: StoredFile) -> JsonObject:
 def _encode_list(query: FileQuery, files: tuple[StoredFile, ...]) -> HttpResponse:
     page: _Page = query.options
     if page.ids:
-        left: Sequence[StoredFile] = [file for file in files if file.id in page.ids]
+        remaining: Sequence[StoredFile] = [file for file in files if file.id in page.ids]
     elif page.before:
-        left = files_after(files[::-1], page.before, "before_id")
+        remaining = files_after(files[::-1], page.before, "before_id")
     else:
-        left = files_after(files, page.after, "page")
-    limit = len(left) if page.ids else page.limit
-    found, rest = list(left[:limit]), left[limit:]
+        remaining = files_after(files, page.after, "page")
+    limit = len(remaining) if page.ids else page.limit
+    found, rest = list(remaining[:limit]), remaining[limit:]
     if page.before:
         found.reverse()
     first, last = (found[0].id, found[-1].id) if found else (None, None)

@@ -6,7 +6,7 @@ from dragoman.types import Document, Image, JsonObject, Request, is_list
 from dragoman.wires.anthropic.schema import NAME, VERSION
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.uploads import KEPT_FOR, FormUploads, Media, is_image, is_text_document
+from dragoman.wires.common.uploads import FILE_TTL, FormUploads, Media, is_image, is_text_document
 
 BETA_NAME = "files-api-2025-04-14"
 
@@ -33,7 +33,7 @@ class AnthropicFiles(FormUploads):
         headers = {"anthropic-version": VERSION, "anthropic-beta": BETA_NAME}
         super().__init__(
             NAME,
-            {"expires_in_seconds": str(KEPT_FOR)},
+            {"expires_in_seconds": str(FILE_TTL)},
             accepts=_accepts,
             reference=_reference,
             headers=headers,

@@ -105,7 +105,7 @@ def decode_mcp_servers(servers: object, tools: Iterable[JsonObject]) -> list[Mcp
 
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
-    """The mirror of `encode_hosted_tool`; None for other tools. An MCP server needs more than its tool."""
+    """The inverse of `encode_hosted_tool`; None for other tools. An MCP server needs more than its tool."""
     tool = _decode_tool(data)
     return tool and mark_lost(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
 

@@ -25,6 +25,7 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
+from dragoman.types.checks import shown
 from dragoman.types.fast_constructors import new_message
 from dragoman.wires.anthropic.client_tools import COVERED
 from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block
@@ -222,7 +223,7 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     for i, block in enumerate(blocks):
         part = decode_block(block, f"{where}[{i}]")
         if not isinstance(part, Text):
-            raise invalid_field(f"{where}[{i}]", "must be a text block")
+            raise invalid_field(f"{where}[{i}]", f"must be a text block, got {shown(block)}")
         texts.append(part)
     return texts
 

@@ -45,7 +45,7 @@ from dragoman.wires.anthropic.schema import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from dragoman.wires.common.extra import BESIDE, CHANGED, make_extra, wire_extra
+from dragoman.wires.common.extra import CHANGED, TEXT_BEFORE, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id, has_content
 from dragoman.wires.common.hosted_tools import texts_of
 from dragoman.wires.common.json import objects, without_none
@@ -77,7 +77,7 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
             return encode_image(part)
         case Document():
             title = without_none({"title": part.name})
-            context = without_none({"context": wire_extra(part.extra, COVERED).get(BESIDE)})
+            context = without_none({"context": wire_extra(part.extra, COVERED).get(TEXT_BEFORE)})
             return {
                 "type": "document",
                 "source": _source(part, notes),
@@ -137,7 +137,7 @@ _Decode: TypeAlias = Callable[[JsonObject, str], Part | None]
 
 
 def decode_block(data: str | JsonObject, where: str) -> Part:
-    """The mirror of `encode_block`; an unknown block becomes an Opaque."""
+    """The inverse of `encode_block`; an unknown block becomes an Opaque."""
     if isinstance(data, str):
         return new_text(text=data)
     read = _DECODERS.get(str(data.get("type")))
@@ -197,7 +197,7 @@ def _image(data: JsonObject, where: str) -> Part | None:
 def _document(data: JsonObject, where: str) -> Part | None:
     fields, rest = read_fields(MediaBlock, data, where)
     context = rest.pop("context", None)
-    extra = {**make_extra(NAME, _rest(rest)), **({COVERED: {BESIDE: context}} if context else {})}
+    extra = {**make_extra(NAME, _rest(rest)), **({COVERED: {TEXT_BEFORE: context}} if context else {})}
     match fields.source:
         case {"type": "base64", "media_type": "application/pdf" as mime, "data": str(text)}:
             return Document(
@@ -242,7 +242,7 @@ _DECODERS: dict[str, _Decode] = {
 
 
 def decode_result(data: JsonObject, where: str) -> ToolResult:
-    """The mirror of `encode_result`, without the name of the tool, which its call has."""
+    """The inverse of `encode_result`, without the name of the tool, which its call has."""
     fields, rest = read_fields(ToolResultBlock, data, where)
     content: str | tuple[ResultPart, ...] = fields.content if isinstance(fields.content, str) else ""
     if isinstance(fields.content, list):
@@ -285,7 +285,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> AnyTool:
-    """The mirror of `encode_tool`; a tool of the provider that the vocabulary does not have becomes an Opaque."""
+    """The inverse of `encode_tool`; a tool of the provider that the vocabulary does not have becomes an Opaque."""
     if "input_schema" not in data:
         return decode_hosted_tool(data) or decode_client_tool(data) or Opaque(wire=NAME, data=data)
     fields, rest = read_fields(AnthropicTool, data, where)

@@ -251,7 +251,7 @@ def _add_count(count: int | None, more: int | None) -> int | None:
 
 
 def write_usage(usage: Usage, own: JsonObject) -> JsonObject:
-    """The mirror of `read_usage`; both totals are always there, because the SDKs require them."""
+    """The inverse of `read_usage`; both totals are always there, because the SDKs require them."""
     compaction = _compaction_usage(own)
     counts = {
         "input_tokens": (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0),
@@ -259,6 +259,6 @@ def write_usage(usage: Usage, own: JsonObject) -> JsonObject:
         "cache_read_input_tokens": usage.cache_read,
         "output_tokens": usage.output or 0,
     }
-    told = {name: max(0, count - compaction.get(name, 0)) for name, count in counts.items() if count is not None}
+    totals = {name: max(0, count - compaction.get(name, 0)) for name, count in counts.items() if count is not None}
     details = {} if usage.reasoning is None else {"output_tokens_details": {"thinking_tokens": usage.reasoning}}
-    return {**told, **details}
+    return {**totals, **details}

@@ -288,9 +288,9 @@ class ConverseDecoder:
             self._close(index)
         reason = event.get("stopReason")
         self._stop_reason = reason if isinstance(reason, str) else None
-        self._keep(event)
+        self._read_other_fields(event)
 
-    def _keep(self, event: JsonObject) -> None:
+    def _read_other_fields(self, event: JsonObject) -> None:
         tier = event.get("serviceTier")
         if is_object(tier) and isinstance(kind := tier.get("type"), str):
             self.out.service_tier = kind
@@ -304,7 +304,7 @@ class ConverseDecoder:
         if self._stop_reason is None and not self.out.is_finished():
             raise Malformed(f"{NAME}: the answer has no stopReason")
         usage, raw = event.get("usage"), self._stop_reason
-        self._keep(event)
+        self._read_other_fields(event)
         if is_object(usage):
             known = read_usage(usage)
             # The member is required, so servers write 0 if they do not know.

@@ -53,7 +53,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
-    """The mirror of `encode_hosted_tool`; None for other tools."""
+    """The inverse of `encode_hosted_tool`; None for other tools."""
     extra = covered_tool(NAME, data)
     match data:
         case {"systemTool": {"name": "nova_grounding"}}:

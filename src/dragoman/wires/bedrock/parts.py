@@ -44,7 +44,7 @@ from dragoman.wires.common.extra import VERBATIM, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id, has_content
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
+from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields, require_object
 
 DOCUMENT_NAME = "document"
 
@@ -143,7 +143,7 @@ def can_send(part: Part, notes: NoticeCollector) -> bool:
 
 
 def decode_block(data: JsonObject, where: str) -> Part:
-    """The mirror of `encode_block`; an unknown block becomes an Opaque."""
+    """The inverse of `encode_block`; an unknown block becomes an Opaque."""
     part = (_decode_known(data, where) or decode_hosted_block(data)) if len(data) == 1 else None
     # A cache point only saves money.
     return Opaque(wire=NAME, data=data, is_optional=data.keys() == {"cachePoint"}) if part is None else part
@@ -228,7 +228,7 @@ def _is_text(block: Any) -> bool:
 
 
 def decode_result(data: JsonObject, where: str) -> ToolResult:
-    """The mirror of `encode_result`, without the name of the tool, which its call has."""
+    """The inverse of `encode_result`, without the name of the tool, which its call has."""
     fields, rest = read_fields(ConverseResult, data["toolResult"], f"{where}.toolResult")
     content: str | tuple[ResultPart, ...]
     match fields.content:
@@ -268,13 +268,11 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> AnyTool:
-    """The mirror of `encode_tool`; a cache point, and a tool that the vocabulary does not have, becomes an Opaque."""
+    """The inverse of `encode_tool`; a cache point, and a tool that the vocabulary does not have, becomes an Opaque."""
     if data.keys() != {"toolSpec"}:
         return decode_hosted_tool(data) or Opaque(wire=NAME, data=data)
     fields, rest = read_fields(ToolSpec, data["toolSpec"], f"{where}.toolSpec")
-    schema = fields.input_schema.get("json")
-    if not is_object(schema):
-        raise invalid_field(f"{where}.toolSpec.inputSchema.json", "must be an object")
+    schema = require_object(fields.input_schema.get("json"), f"{where}.toolSpec.inputSchema.json")
     return Tool(
         name=fields.name,
         description=fields.description,

@@ -196,7 +196,7 @@ def read_usage(tokens: JsonObject) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject:
-    """The mirror of `read_usage`; the totals are always there, because the SDKs require them."""
+    """The inverse of `read_usage`; the totals are always there, because the SDKs require them."""
     uncached = max(0, (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0))
     return without_none(
         {

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Embeddings, JsonObject, Ranking, Request, is_object
+from dragoman.types.checks import shown
 from dragoman.wires.bedrock.schema import NAME, CohereTexts, NovaEmbedding, NovaTask, RankingRequest, TitanText
 from dragoman.wires.bedrock.server import ConverseServer
 from dragoman.wires.common.embedding_forms import FORMS, NOVA, TITAN, read_options
@@ -79,10 +80,10 @@ def _encode_cohere_by_type(embed: Embed, embeddings: Embeddings) -> JsonObject:
 def _decode_nova(http: HttpRequest) -> Embed:
     body, others = read_fields(NovaTask, decode_request_json(http), "body")
     if body.task_type != "SINGLE_EMBEDDING":
-        raise invalid_field("taskType", f"must be SINGLE_EMBEDDING, got {body.task_type}")
+        raise invalid_field("taskType", f"must be SINGLE_EMBEDDING, got {shown(body.task_type)}")
     params, rest = read_fields(NovaEmbedding, body.single_embedding_params, "singleEmbeddingParams")
     if not isinstance(value := params.text.get("value"), str):
-        raise invalid_field("singleEmbeddingParams.text.value", "must be a text")
+        raise invalid_field("singleEmbeddingParams.text.value", f"must be a text, got {shown(value)}")
     text = {name: each for name, each in params.text.items() if name != "value"}
     cut = {"truncationMode": text.pop("truncationMode", None)}
     ignored = [*(f"text.{name}" for name in text), *(name for name, each in others.items() if each != _NOVA_VERSION)]

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.types import JsonObject
 
-RowFate: TypeAlias = Literal["succeeded", "errored", "canceled", "expired"]
+BatchRowOutcome: TypeAlias = Literal["succeeded", "errored", "canceled", "expired"]
 
 
 class BatchInputRow(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class BatchRowResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one request of a batch."""
 
     custom_id: str
-    fate: RowFate
+    outcome: BatchRowOutcome
     status: int = 0
     request_id: str = ""
     body: msgspec.Raw = msgspec.Raw(b"null")
@@ -40,7 +40,7 @@ class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     expires: int
     state: Literal["running", "canceling", "ended"] = "running"
     total: int = 0
-    fates: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
     """How many requests have ended, by what became of them."""
     canceled_at: int | None = None
     ended_at: int | None = None
@@ -51,9 +51,9 @@ class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     problems: list[JsonObject] = []
     """Why it was refused."""
 
-    def count(self, *fates: RowFate) -> int:
+    def count(self, *outcomes: BatchRowOutcome) -> int:
         """How many requests ended like this."""
-        return sum(self.fates.get(fate, 0) for fate in fates)
+        return sum(self.outcomes.get(outcome, 0) for outcome in outcomes)
 
 
 class NewBatch(msgspec.Struct, frozen=True, kw_only=True):

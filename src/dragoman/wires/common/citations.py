@@ -19,7 +19,7 @@ CITATION_FIELDS = frozenset({
 
 
 def text_or_none(value: object, /) -> str | None:
-    """The value if it is a text that says something."""
+    """The value if it is a text that is not empty."""
     return value if isinstance(value, str) and value else None
 
 
@@ -121,7 +121,7 @@ def write_annotation(citation: Citation, text: str, /, *, offset: int = 0) -> Js
 
 
 def covers_citations(data: Any, /) -> bool:
-    """Whether all that the data of another wire says about a text is in its citations.
+    """Whether the citations of a text have all that the data of another wire has about it.
 
     >>> covers_citations({"annotations": []}), covers_citations({"signature": "s"})
     (True, False)

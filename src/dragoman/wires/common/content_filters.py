@@ -1,8 +1,8 @@
 """Results of content filters, which some servers run on prompts and answers.
 
 A result has one member per category: `{"hate": {"filtered": false, "severity": "safe"}, "jailbreak": {"detected": true,
-"filtered": false}}`. A stream sends results again and again; the worst of each category counts. What is safe says
-nothing; the rest becomes a notice, or a part of the message of an error.
+"filtered": false}}`. A stream sends results again and again; the worst of each category counts. What is safe is
+left out; the rest becomes a notice, or a part of the message of an error.
 """
 
 from collections.abc import Iterable

@@ -16,7 +16,7 @@ from dragoman.wires.common.notices import NoticeCollector
 VERBATIM = ".verbatim"
 CHANGED = "changed"
 """A member of the verbatim data of a tool: what is lost if the tool goes to another wire."""
-BESIDE = "beside"
+TEXT_BEFORE = "text_before"
 """A member of the verbatim data of a part: a text that other wires send before it."""
 MAX_LISTED = 8
 """How many members of a dropped field a notice lists."""

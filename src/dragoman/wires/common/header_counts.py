@@ -20,7 +20,7 @@ _DIGITS = 15
 
 
 def counts_in_headers(head: Head, /) -> Usage:
-    """The usage that the headers of an answer say; unknown if they do not.
+    """The usage in the headers of an answer; unknown without such headers.
 
     >>> counts_in_headers(Head(status=200, headers={"X-Amzn-Bedrock-Input-Token-Count": "7"})).input
     7
@@ -51,7 +51,7 @@ def join_counts(counts: Mapping[str, int | None], /) -> Usage:
 
 
 def split_counts(usage: Usage, /) -> dict[str, int]:
-    """The mirror of `join_counts`, without counts that are unknown.
+    """The inverse of `join_counts`, without counts that are unknown.
 
     >>> split_counts(Usage(input=10, cache_read=7))
     {'input': 3, 'cache_read': 7}

@@ -47,7 +47,7 @@ from dragoman.types.caching import CACHE
 from dragoman.types.files import FILE
 from dragoman.wires.common.caching import CACHE_MARKS
 from dragoman.wires.common.citations import covers_citations, with_numbered_sources
-from dragoman.wires.common.extra import BESIDE, CHANGED, VERBATIM, wire_extra
+from dragoman.wires.common.extra import CHANGED, TEXT_BEFORE, VERBATIM, wire_extra
 from dragoman.wires.common.hosted_tools import hosted_to_wire
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -294,7 +294,7 @@ def _is_needed(role: Role, before: Message, after: Message | None) -> bool:
 def _own_parts(
     parts: Iterable[Part], notes: NoticeCollector, *, citations: str, cites_documents: bool
 ) -> tuple[Part, ...]:
-    """The parts as this wire can say them, without thinking of other wires."""
+    """The parts in the form of this wire, without the thinking of other wires."""
     if notes.carries_all:
         return tuple(parts)
     own_parts: list[Part] = []
@@ -311,7 +311,7 @@ def _own_parts(
             case _:
                 if part.extra:
                     _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
-                    own_parts += _beside(part.extra, notes)
+                    own_parts += _text_before(part.extra, notes)
                     if isinstance(part, Document):
                         part = _cited(part, notes, cites_documents=cites_documents)  # noqa: PLW2901 - with own data
                 own_parts.append(part)
@@ -345,7 +345,7 @@ def is_own(block: Opaque, notes: NoticeCollector, /) -> bool:
 
 
 def _with_sources(text: Text, notes: NoticeCollector, *, citations: str) -> Text:
-    """A text whose citations the wire can say: in its own form, or as numbered sources."""
+    """A text with the citations that the wire has a form for; the others are numbered sources."""
     for name, data in text.extra.items():
         if not covers_citations(data):
             _note_foreign({name: data}, "text part", notes)
@@ -360,9 +360,9 @@ def _with_sources(text: Text, notes: NoticeCollector, *, citations: str) -> Text
     return changed
 
 
-def _beside(extra: Extra, notes: NoticeCollector) -> list[Text]:
-    """What a part says on its own wire besides its content, as a text before it for other wires."""
-    texts = [data.get(BESIDE) for name, data in extra.items() if name.endswith(VERBATIM) and is_object(data)]
+def _text_before(extra: Extra, notes: NoticeCollector) -> list[Text]:
+    """The text that other wires send before a part, because only its own wire has a field for it."""
+    texts = [data.get(TEXT_BEFORE) for name, data in extra.items() if name.endswith(VERBATIM) and is_object(data)]
     if notes.wire + VERBATIM in extra or not any(texts):
         return []
     notes.add("changed", "context of a document", "sent as text before it")

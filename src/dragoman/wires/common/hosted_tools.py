@@ -171,7 +171,7 @@ def location_fields(place: Location, /) -> JsonObject:
 
 
 def read_location(data: object, /) -> Location | None:
-    """The mirror of `location_fields`; None if nothing is known."""
+    """The inverse of `location_fields`; None if nothing is known."""
     place = object_of(data)
     known = {name: text for name in Location.__struct_fields__ if (text := text_or_none(place.get(name)))}
     return Location(**known) if known else None

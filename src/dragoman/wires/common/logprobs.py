@@ -42,7 +42,7 @@ def _read_bytes(data: object) -> tuple[int, ...] | None:
 
 
 def write_logprobs(tokens: Iterable[TokenLogprob], /) -> list[JsonObject]:
-    """The mirror of `read_logprobs`.
+    """The inverse of `read_logprobs`.
 
     >>> write_logprobs((TokenLogprob(token="a", logprob=-1.0),))
     [{'token': 'a', 'logprob': -1.0, 'bytes': None, 'top_logprobs': []}]

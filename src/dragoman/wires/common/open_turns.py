@@ -30,7 +30,7 @@ def add_user_turn(turns: list[OpenTurn], results: list[Part], parts: list[Part],
 
 
 class UnlinkedResult(msgspec.Struct, frozen=True):
-    """A result as its own message has it; the message of the call may say more."""
+    """A result as its own message has it; the message of the call may have more fields."""
 
     result: ToolResult
 

@@ -11,6 +11,7 @@ import msgspec
 from dragoman.errors import InvalidRequest, explain_validation
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, is_object
+from dragoman.types.checks import shown
 from dragoman.types.data_urls import decode_base64
 from dragoman.types.json_size import find_excess
 from dragoman.wires.common.item_cache import CachedRequest, RawItems
@@ -144,6 +145,19 @@ def decode_base64_field(text: str, where: str, /) -> bytes:
         return decode_base64(text)
     except InvalidRequest as error:
         raise invalid_field(where, error.message) from error
+
+
+def require_object(value: object, where: str, /) -> JsonObject:
+    """The value of a field that must be an object.
+
+    >>> require_object(3, "input[0]")
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: input[0] must be an object, got 3
+    """
+    if not is_object(value):
+        raise invalid_field(where, f"must be an object, got {shown(value)}")
+    return value
 
 
 def missing_field(where: str, /) -> InvalidRequest:

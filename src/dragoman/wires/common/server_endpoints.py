@@ -311,7 +311,7 @@ class ResponseContinuation(Protocol):
         ...
 
     def response_of(self, item_id: str, /) -> str | None:
-        """The id of the response that an item belongs to, if the id of the item tells."""
+        """The id of the response that an item belongs to, if the id of the item contains it."""
         ...
 
     def items(self, stored: StoredResponse, /) -> list[JsonObject]:
@@ -323,7 +323,8 @@ class ResponseContinuation(Protocol):
         ...
 
     def is_stored_alone(self, item: JsonObject, /) -> bool:
-        """Whether an item is stored by its id: the id does not tell the response, or requests may lack its state."""
+        """Whether an item is stored by its own id, because that does not contain the id of the response, or because
+        requests may lack its state."""
         ...
 
     def insert_items(

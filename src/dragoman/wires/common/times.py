@@ -19,7 +19,7 @@ def read_time(text: object, /) -> int | None:
 
 
 def write_time(seconds: int | None, /) -> str | None:
-    """The mirror of `read_time`; None for a time that is unknown, or before 1970 or after 9999."""
+    """The inverse of `read_time`; None for a time that is unknown, or before 1970 or after 9999."""
     from datetime import UTC, datetime
 
     if seconds is None or not 0 <= seconds < _YEAR_10000:

@@ -13,7 +13,7 @@ from dragoman.types.files import file_name
 from dragoman.wires.common.json import decode_json
 from dragoman.wires.common.multipart import FormField, encode_form
 
-KEPT_FOR = 7 * 86400
+FILE_TTL = 7 * 86400
 """Seconds for which a provider stores a file of ours."""
 MARGIN = 300.0
 """An id is not used in its last seconds."""
@@ -23,7 +23,7 @@ _ANY = msgspec.json.Decoder()
 OPENAI_FIELDS = {
     "purpose": "user_data",
     "expires_after[anchor]": "created_at",
-    "expires_after[seconds]": str(KEPT_FOR),
+    "expires_after[seconds]": str(FILE_TTL),
 }
 """What OpenAI wants to know of a file."""
 Media: TypeAlias = Image | Document | Audio
@@ -74,7 +74,7 @@ class FormUploads:
         return upload_request(target, "/files", body, {**self._headers, **headers})
 
     def follow(self, response: HttpResponse, _part: Media, _target: Target, /) -> Uploaded | NextUpload:
-        return Uploaded(read_id(response.body, "id"), KEPT_FOR - MARGIN)
+        return Uploaded(read_id(response.body, "id"), FILE_TTL - MARGIN)
 
     def refer(self, part: Media, id: str, /) -> Opaque:
         return Opaque(wire=self._wire, data=self._reference(part, id))

@@ -17,7 +17,7 @@ from dragoman.wires.common.uploads import MARGIN, Media, NextUpload, Uploaded
 from dragoman.wires.google.encoder import cloud_of
 from dragoman.wires.google.schema import NAME
 
-STORED_FOR = 48 * 3600
+FILE_TTL = 48 * 3600
 """Seconds for which the API stores a file (2026-11)."""
 POLL = 2.0
 """Seconds between two checks of a file that is being processed."""
@@ -60,7 +60,7 @@ class GeminiFiles:
             case "FAILED":
                 raise ProviderError(f"the provider could not process the file {file_name(part)}", status=400)
             case _:
-                return Uploaded(uri, STORED_FOR - MARGIN)
+                return Uploaded(uri, FILE_TTL - MARGIN)
 
     def refer(self, part: Media, id: str, /) -> Opaque:
         data = {"fileData": {"mimeType": part.mime, "fileUri": id}, **wire_extra(part.extra, NAME)}

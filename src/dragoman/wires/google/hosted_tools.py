@@ -66,13 +66,13 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 
 def decode_hosted_tool(name: str, value: Any) -> HostedTool | None:
-    """The mirror of `encode_hosted_tool`, from one member of a tool; None for other tools."""
+    """The inverse of `encode_hosted_tool`, from one member of a tool; None for other tools."""
     options = camel(object_of(value))
     tool = _decode_tool(name, options, covered_tool(NAME, {name: value}))
     if tool is None:
         return None
-    kept = encode_hosted_tool(tool, NoticeCollector(NAME)) or {}
-    return mark_lost(tool, NAME, options, next(iter(kept.values())))
+    encoded = encode_hosted_tool(tool, NoticeCollector(NAME)) or {}
+    return mark_lost(tool, NAME, options, next(iter(encoded.values())))
 
 
 def _decode_tool(name: str, options: JsonObject, extra: Extra) -> HostedTool | None:
@@ -124,7 +124,7 @@ def _id(data: JsonObject) -> str:
 
 
 def read_grounding(notes: JsonObject) -> Iterator[Part]:
-    """The searches and fetches that the notes about a text tell of."""
+    """The searches and fetches that the metadata of a text describes."""
     grounding, context = notes.get("groundingMetadata"), notes.get("urlContextMetadata")
     queries = texts_of(grounding.get("webSearchQueries")) if is_object(grounding) else ()
     if is_object(grounding) and queries:
@@ -156,7 +156,7 @@ def encode_hosted(part: HostedCall | HostedResult) -> JsonObject | None:
 
 
 def has_form(part: HostedCall | HostedResult) -> bool:
-    """Whether an answer can say a call or a result: as a part, or in the metadata."""
+    """Whether an answer has a form for a call or a result: as a part, or in the metadata."""
     return part.tool in _WITH_FORM or own_block(part, NAME) is not None
 
 

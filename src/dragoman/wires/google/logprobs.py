@@ -40,7 +40,7 @@ def _read(item: object, top: tuple[TokenLogprob, ...] = ()) -> TokenLogprob | No
 
 
 def write_logprobs_result(tokens: Iterable[TokenLogprob]) -> JsonObject:
-    """The mirror of `read_logprobs_result`."""
+    """The inverse of `read_logprobs_result`."""
     chosen = list(tokens)
     result: JsonObject = {"chosenCandidates": [_write(token) for token in chosen]}
     if any(token.top for token in chosen):

@@ -172,7 +172,7 @@ def _tool(data: JsonObject, where: str) -> Tool:
 
 
 def decode_part(data: JsonObject, where: str) -> Part | None:
-    """The mirror of the encoders: an unknown part becomes an Opaque, an empty one None."""
+    """The inverse of the encoders: an unknown part becomes an Opaque, an empty one None."""
     fields = camel(data)
     if fields.get("thought") is False:
         del fields["thought"]

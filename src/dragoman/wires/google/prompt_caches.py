@@ -106,5 +106,5 @@ def _after(contents: list[Any], cached: list[Any]) -> list[Any]:
     parts = _items(own, "parts")
     if own.get("role") != last.get("role") or parts[: len(split)] != split:
         return []
-    left = parts[len(split) :]
-    return [*([{**own, "parts": left}] if left else []), *contents[at + 1 :]]
+    remaining = parts[len(split) :]
+    return [*([{**own, "parts": remaining}] if remaining else []), *contents[at + 1 :]]

@@ -286,7 +286,7 @@ def read_usage(tokens: GeminiUsage) -> Usage | None:
 
 
 def write_usage(usage: Usage) -> JsonObject | None:
-    """The mirror of `read_usage`; unknown counts are left out."""
+    """The inverse of `read_usage`; unknown counts are left out."""
     has_total = usage.input is not None and usage.output is not None
     tokens = {
         "promptTokenCount": usage.input,

@@ -81,7 +81,7 @@ def _decode_embed(model: str, requests: list[tuple[str, JsonObject]]) -> Embed:
 def _decode_options(fields: JsonObject) -> EmbeddingOptions:
     size = fields.get("outputDimensionality")
     if not (size is None or (isinstance(size, int) and size > 0)):
-        raise invalid_field("outputDimensionality", "must be a number > 0")
+        raise invalid_field("outputDimensionality", f"must be a whole number > 0, got {shown(size)}")
     return read_options(NAME, {name: fields[name] for name in fields if name not in _EMBED_FIELDS}, size)
 
 

@@ -293,7 +293,7 @@ class InteractionsDecoder:
         step.contents += 1
 
     def _whole_thought(self, key: object, thought: Thinking) -> None:
-        """Begin a thought with what is known of it; without a text or a signature it says nothing."""
+        """Begin a thought with what is known of it; without a text or a signature it has no meaning."""
         if thought.text or wire_extra(thought.extra, NAME):
             self.out.open(key, "thinking", thought.extra)
             self.out.delta(key, "thinking", thought.text)
@@ -417,7 +417,7 @@ def _parsed(text: str) -> Any:
 
 
 def _mark(data: JsonObject) -> tuple[Any, Any]:
-    """What tells one step from another at the same place."""
+    """What makes a step different from another one at the same place."""
     return data.get("type"), data.get("id", data.get("call_id"))
 
 

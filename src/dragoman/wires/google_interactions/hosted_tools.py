@@ -70,7 +70,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
-    """The mirror of `encode_hosted_tool`; None for other tools."""
+    """The inverse of `encode_hosted_tool`; None for other tools."""
     tool = _decode_tool(data)
     return tool and mark_lost(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
 

@@ -25,7 +25,7 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, repair
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.open_turns import OpenTurn, add_user_turn
-from dragoman.wires.common.request_body import invalid_field
+from dragoman.wires.common.request_body import invalid_field, require_object
 from dragoman.wires.google_interactions.parts import (
     decode_contents,
     decode_item,
@@ -58,7 +58,7 @@ def encode_turn(turn: Message) -> list[JsonObject]:
 
 
 def _has_content(part: Part) -> bool:
-    """Whether a part is not an empty text, which says nothing."""
+    """Whether a part is not an empty text, which has no meaning."""
     return not isinstance(part, Text) or bool(part.text or wire_extra(part.extra, NAME))
 
 
@@ -90,9 +90,7 @@ def decode_input(value: object) -> tuple[Message, ...]:
         return (new_message(role="user", parts=(new_text(text=value),)),)
     reader = _InputReader()
     for i, item in enumerate(value if is_list(value) else [value]):
-        if not is_object(item):
-            raise invalid_field(f"input[{i}]", "must be an object")
-        reader.read(item, f"input[{i}]")
+        reader.read(require_object(item, f"input[{i}]"), f"input[{i}]")
     return tuple(new_message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in reader.turns)
 
 

@@ -28,6 +28,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
+from dragoman.types.checks import shown
 from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.types.fast_constructors import new_result, new_text
 from dragoman.wires.common.citations import read_annotations, write_annotation
@@ -35,7 +36,7 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.common.request_body import invalid_field, read_fields, require_object
 from dragoman.wires.google_interactions.hosted_tools import (
     decode_hosted_step,
     decode_hosted_tool,
@@ -82,12 +83,12 @@ def _medium(type: str, part: Image | Document | Audio, url: str | None, more: Js
 
 
 def decode_content(data: JsonObject, where: str) -> Part | None:
-    """The mirror of `encode_content`; None if there is no part for the content."""
+    """The inverse of `encode_content`; None if there is no part for the content."""
     kind = data.get("type")
     if kind == "text":
         text = data.get("text", "")
         if not isinstance(text, str):
-            raise invalid_field(f"{where}.text", "must be a string")
+            raise invalid_field(f"{where}.text", f"must be a text, got {shown(text)}")
         citations = tuple(read_annotations(data.get("annotations")))
         return new_text(text=text, extra=make_extra(NAME, _rest(data, "type", "text")), citations=citations)
     decode = _MEDIA.get(kind) if isinstance(kind, str) else None
@@ -223,8 +224,7 @@ def decode_contents(content: object, type: str, where: str) -> list[Part]:
 
 def decode_item(item: object, type: str, where: str) -> list[Part]:
     """The parts of one content of a step of this type."""
-    if not is_object(item):
-        raise invalid_field(where, "must be an object")
+    item = require_object(item, where)
     # Older versions of the API had calls and thoughts among the contents.
     if item.get("type") in _STEPS_IN_CONTENT:
         return decode_step(item, where)
@@ -236,7 +236,7 @@ _STEPS_IN_CONTENT = ("thought", "function_call", "function_response")
 
 
 def decode_thought(data: JsonObject) -> Thinking:
-    """The mirror of `encode_step` for thoughts. A thought without a summary has only its signature."""
+    """The inverse of `encode_step` for thoughts. A thought without a summary has only its signature."""
     rest, summary = _rest(data, "type", "summary"), data.get("summary")
     if rest.get("signature") == "":
         del rest["signature"]
@@ -249,7 +249,7 @@ def decode_thought(data: JsonObject) -> Thinking:
 
 
 def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
-    """The mirror of `encode_result`; `names` are the tools of the calls so far, by id."""
+    """The inverse of `encode_result`; `names` are the tools of the calls so far, by id."""
     fields, rest = read_fields(ResultStep, data, where)
     extra = _rest(rest, "type")
     content: str | tuple[ResultPart, ...]
@@ -270,9 +270,7 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
 
 
 def _result_part(item: Any, where: str) -> ResultPart:
-    if not is_object(item):
-        raise invalid_field(where, "must be an object")
-    part = decode_content(item, where)
+    part = decode_content(require_object(item, where), where)
     return part if isinstance(part, Text | Image | Document) else Opaque(wire=NAME, data=item)
 
 
@@ -300,7 +298,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> AnyTool:
-    """The mirror of `encode_tool`."""
+    """The inverse of `encode_tool`."""
     if data.get("type") != "function":
         return decode_hosted_tool(data) or Opaque(wire=NAME, data=data)
     function, rest = read_fields(FunctionTool, data, where)

@@ -159,7 +159,7 @@ def read_usage(tokens: JsonObject) -> Usage | None:
 
 
 def write_usage(usage: Usage, more: JsonObject) -> JsonObject:
-    """The mirror of `read_usage`; `more` has the counts that Usage has no field for."""
+    """The inverse of `read_usage`; `more` has the counts that Usage has no field for."""
     input, output = usage.input, usage.output
     tools = whole_number(more.get("total_tool_use_tokens")) or 0
     return without_none(

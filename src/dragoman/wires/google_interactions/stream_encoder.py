@@ -75,7 +75,7 @@ def can_encode(part: Part) -> bool:
 
 
 def _is_silent(part: Part) -> bool:
-    """Whether a part is a text or a thought that says nothing."""
+    """Whether a part is a text or a thought without content."""
     return isinstance(part, Text | Thinking) and not part.text and not wire_extra(part.extra, NAME)
 
 

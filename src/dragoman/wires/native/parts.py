@@ -85,7 +85,7 @@ def encode_hosted_tool(tool: HostedTool, _: NoticeCollector) -> JsonObject:
 
 
 def decode_hosted_tool(data: JsonObject, where: str, problems: ProblemCollector) -> HostedTool | None:
-    """The mirror of `encode_hosted_tool`; None and a problem if it is wrong."""
+    """The inverse of `encode_hosted_tool`; None and a problem if it is wrong."""
     tool: HostedTool | None = problems.read(data, HostedTool, where)
     if tool is not None:
         known = {"type", *tool.__struct_encode_fields__} - {"fallback"}

@@ -233,7 +233,7 @@ def read_usage(tokens: NativeUsage) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject:
-    """The mirror of `read_usage`; unknown counts are null."""
+    """The inverse of `read_usage`; unknown counts are null."""
     has_total = usage.input is not None and usage.output is not None
     return {
         "prompt_tokens": usage.input,

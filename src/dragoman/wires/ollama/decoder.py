@@ -92,7 +92,7 @@ class OllamaDecoder:
                 raise truncated(NAME, "line with done: true")
             if not self._has_started:
                 raise Malformed(f"{NAME}: the body has no message")
-            # A server that aborts a runaway repetition says done: false in a whole body (seen 2026-11).
+            # A server that aborts a runaway repetition sends done: false in a whole body (seen 2026-11).
             self._close_others(None)
             self.out.finish(Finish(reason="other"))
 

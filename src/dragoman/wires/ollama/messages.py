@@ -88,7 +88,7 @@ class _DecodedMessage(msgspec.Struct):
     system: Text | None = None
     """The message as a part of the system prompt."""
     result: UnlinkedResult | None = None
-    """The message as a result, with the id and the name that it says itself."""
+    """The message as a result, with the id and the name in its own fields."""
 
 
 def decode_message(data: JsonObject, where: str) -> _DecodedMessage:

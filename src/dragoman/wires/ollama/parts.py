@@ -16,7 +16,7 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, error_text
 from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.common.request_body import invalid_field, read_fields, require_object
 from dragoman.wires.ollama.schema import FORMAT_DIALECT, NAME, NO_ARGUMENTS, TOOL_DIALECT, OllamaFunction
 
 
@@ -28,7 +28,7 @@ def encode_image(image: Image) -> str:
 
 
 def decode_image(text: str) -> Image:
-    """The mirror of `encode_image`; ValueError if the text is not base64."""
+    """The inverse of `encode_image`; ValueError if the text is not base64."""
     data = decode_base64(text)
     return Image(data=data, mime=sniff(data) or "application/octet-stream")
 
@@ -97,9 +97,8 @@ def arguments_text(arguments: object) -> str:
 
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
-    """The mirror of `encode_call`; arguments may also be the text of an object."""
-    if not is_object(data.get("function")):
-        raise invalid_field(f"{where}.function", "must be an object")
+    """The inverse of `encode_call`; arguments may also be the text of an object."""
+    require_object(data.get("function"), f"{where}.function")
     call, arguments = split_call(data)
     if is_object(arguments):
         return msgspec.structs.replace(call, arguments=arguments)
@@ -133,7 +132,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; a tool that is not a function becomes an Opaque."""
+    """The inverse of `encode_tool`; a tool that is not a function becomes an Opaque."""
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
     function, inner = read_fields(OllamaFunction, data["function"], f"{where}.function")

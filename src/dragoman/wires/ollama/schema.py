@@ -179,7 +179,7 @@ def read_usage(line: OllamaLine) -> Usage | None:
 
 
 def write_usage(usage: Usage) -> JsonObject:
-    """The mirror of `read_usage`."""
+    """The inverse of `read_usage`."""
     return without_none({"prompt_eval_count": usage.input, "eval_count": usage.output})
 
 
@@ -211,7 +211,7 @@ _MAX_TIME = 253402300799
 
 
 def write_time(seconds: int | None) -> str:
-    """The mirror of `read_time`; the SDKs require a time in every line."""
+    """The inverse of `read_time`; the SDKs require a time in every line."""
     from datetime import UTC, datetime
 
     time = datetime.fromtimestamp(min(max(seconds or 0, 0), _MAX_TIME), UTC)

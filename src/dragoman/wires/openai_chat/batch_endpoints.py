@@ -90,12 +90,12 @@ def result_files(results: Iterable[BatchRowResult], /) -> tuple[bytes, bytes]:
     for result in results:
         response: JsonObject = {"status_code": result.status, "request_id": result.request_id, "body": result.body}
         row: JsonObject = {"id": f"batch_req_{result.request_id or result.custom_id}", "custom_id": result.custom_id}
-        if result.fate in ("succeeded", "errored"):
+        if result.outcome in ("succeeded", "errored"):
             row |= {"response": response, "error": None}
         else:
             message = "the request was not run before the batch ended"
-            row |= {"response": None, "error": {"code": _CODES[result.fate], "message": message}}
-        files[result.fate == "succeeded"].append(msgspec.json.encode(row) + b"\n")
+            row |= {"response": None, "error": {"code": _CODES[result.outcome], "message": message}}
+        files[result.outcome == "succeeded"].append(msgspec.json.encode(row) + b"\n")
     return b"".join(files[True]), b"".join(files[False])
 
 

@@ -187,7 +187,7 @@ def _encode_choice(index: int, choice: Choice, start: int) -> JsonObject:
 
 
 def _write_logprobs(tokens: list[TokenLogprob], start: int) -> JsonObject | None:
-    """The mirror of `read_choice_logprobs`, in the form of this API; None if there are none."""
+    """The inverse of `read_choice_logprobs`, in the form of this API; None if there are none."""
     if not tokens:
         return None
     offsets: list[int] = []

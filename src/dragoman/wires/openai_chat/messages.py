@@ -103,7 +103,7 @@ def _json_instructions(request: Request, target: Target, history: History, notes
 
 
 def _mentions_json(history: History) -> bool:
-    """Whether the beginning says JSON: what comes later must not change the system prompt."""
+    """Whether the beginning contains the word JSON: what comes later must not change the system prompt."""
     parts = (*history.system, *(part for turn in history.turns[:1] for part in turn.parts))
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 

@@ -313,7 +313,7 @@ def _read_alternatives(top: object) -> list[JsonObject]:
 
 
 def write_choice_logprobs(parts: Iterable[Part]) -> JsonObject | None:
-    """The mirror of `read_choice_logprobs`; None if the parts have none."""
+    """The inverse of `read_choice_logprobs`; None if the parts have none."""
     fields: dict[str, list[JsonObject] | None] = {"content": None, "refusal": None}
     for part in parts:
         if isinstance(part, Text) and part.logprobs:

@@ -15,7 +15,7 @@ NAME = "openai_chat"
 COMPLETIONS = "openai_completions"
 """The key of the `extra` of a request with fields that only `/completions` has."""
 COVERED = NAME + VERBATIM
-"""The key of the `extra` of a tool or call with what its other fields also say."""
+"""The key of the `extra` of a tool or call with the fields whose meaning is also in other fields."""
 CUSTOM = "custom"
 """The type of a tool that takes free text, and the member of its definition and calls."""
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Embeddings, JsonObject, Ranking, is_list, is_object
+from dragoman.types.checks import shown
 from dragoman.wires.common.embedding_forms import FORMS, VectorFormat, encode_vectors, read_options
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
@@ -83,7 +84,7 @@ def _decode_rerank(http: HttpRequest) -> Rerank:
 def _document(document: str | JsonObject, index: int) -> str:
     text = document if isinstance(document, str) else document.get("text")
     if not isinstance(text, str):
-        raise invalid_field(f"documents[{index}]", "must be a text or an object with a text")
+        raise invalid_field(f"documents[{index}]", f"must be a text or an object with a text, got {shown(document)}")
     return text
 
 

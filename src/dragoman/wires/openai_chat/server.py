@@ -322,7 +322,7 @@ class _DecodedMessage(msgspec.Struct):
 
 
 def _decode_message(data: JsonObject, where: str) -> _DecodedMessage:
-    """Decode a message. The id and the name of a result are those that it says itself."""
+    """Decode a message. The id and the name of a result are those in its own fields."""
     expected = ChatAssistantMessage if data.get("role") == "assistant" else ChatInputMessage
     message, nullable = read_fields(expected, data, where)
     rest = without_none(nullable) if nullable else nullable

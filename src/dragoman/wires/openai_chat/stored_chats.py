@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import JsonObject, Request, is_object
+from dragoman.types.checks import shown
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.file_endpoints import query_members, read_limit
 from dragoman.wires.common.json import objects, without_none
@@ -68,7 +69,7 @@ class StoredChatCompletions:
 def check_metadata(metadata: object, /) -> dict[str, str]:
     """The metadata of a request, if it has at most sixteen short texts."""
     if not is_object(metadata) or len(metadata) > MAX_PAIRS:
-        raise invalid_field("metadata", f"must be an object with at most {MAX_PAIRS} members")
+        raise invalid_field("metadata", f"must be an object with at most {MAX_PAIRS} members, got {shown(metadata)}")
     for key, value in metadata.items():
         if not isinstance(value, str) or len(key) > MAX_KEY or len(value) > MAX_VALUE:
             raise invalid_field("metadata", f"must have keys of {MAX_KEY} characters and texts of {MAX_VALUE} at most")

@@ -81,7 +81,7 @@ def _own(tool: AnyTool) -> JsonObject:
 
 
 def identity(own: JsonObject) -> tuple[object, object]:
-    """What tells a tool from another one whose function has the same name."""
+    """What makes a tool different from another one whose function has the same name."""
     namespace = object_of(own.get("namespace")).get("name")
     return (namespace, object_of(own.get("tool")).get("name")) if own else (None, None)
 

@@ -80,13 +80,13 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
 
 
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
-    """The mirror of `encode_hosted_tool`; None for other tools."""
+    """The inverse of `encode_hosted_tool`; None for other tools."""
     tool = _decode_tool(data)
-    told = data
+    options = data
     if isinstance(tool, McpServer):
         # Without the member, each call needs an approval.
-        told = {"require_approval": "always", **data, "allowed_tools": [*tool.allowed_tools]}
-    return tool and mark_lost(tool, NAME, told, encode_hosted_tool(tool, NoticeCollector(NAME)))
+        options = {"require_approval": "always", **data, "allowed_tools": [*tool.allowed_tools]}
+    return tool and mark_lost(tool, NAME, options, encode_hosted_tool(tool, NoticeCollector(NAME)))
 
 
 def _decode_tool(data: JsonObject) -> HostedTool | None:

@@ -114,7 +114,7 @@ def _json_instructions(request: Request, target: Target, history: History, notes
 
 
 def _mentions_json(history: History) -> bool:
-    """Whether the first turn says JSON: what comes later must not change what stands before it."""
+    """Whether the first turn contains the word JSON: what comes later must not change what stands before it."""
     parts = (part for turn in history.turns[:1] for part in turn.parts)
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 

@@ -31,7 +31,7 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, objects, text_of, without_none
 from dragoman.wires.common.logprobs import read_logprobs, write_logprobs
-from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.common.request_body import invalid_field, read_fields, require_object
 from dragoman.wires.openai_responses.client_tools import (
     OfferedTools,
     call_extra,
@@ -357,9 +357,7 @@ def decode_tools(data: object, where: str) -> list[AnyTool]:
     """The inverse of `encode_tools`; a tool of the provider that the vocabulary does not have becomes `Opaque`."""
     tools: list[AnyTool] = []
     for i, tool in enumerate(data if is_list(data) else ()):
-        if not is_object(tool):
-            raise invalid_field(f"{where}[{i}]", "must be an object")
-        tools += decode_tool_entry(tool, f"{where}[{i}]")
+        tools += decode_tool_entry(require_object(tool, f"{where}[{i}]"), f"{where}[{i}]")
     return tools
 
 

@@ -11,7 +11,7 @@ from dragoman.wires.common.json import whole_number
 
 NAME = "openai_responses"
 COVERED = NAME + VERBATIM
-"""The key of the `extra` of a tool, call or result with what its other fields also say."""
+"""The key of the `extra` of a tool, call or result with the fields whose meaning is also in other fields."""
 ENCRYPTED = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
 RARE_FIELDS = {name: name for name in ("logprobs", "top_logprobs", "service_tier", "verbosity")}
