@@ -62,15 +62,15 @@ class HttpRequest(CheckedStruct, frozen=True, kw_only=True):
         ['sk-12345']
         """
         sent = [value for name, value in self.headers.items() if re.search(SENSITIVE_NAME, name.lower())]
-        found = {re.sub(_KEY_PREFIX, "", value.strip()).strip() for value in (*sent, self.secret or "")}
+        secrets = {re.sub(_KEY_PREFIX, "", value.strip()).strip() for value in (*sent, self.secret or "")}
         for value in sent:
-            found.update(re.findall(_COOKIE, value) if "=" in value.rstrip("=") else ())
-            found.update(_basic_secret(value))
+            secrets.update(re.findall(_COOKIE, value) if "=" in value.rstrip("=") else ())
+            secrets.update(_basic_secret(value))
         for value in re.findall(rf"(?i)[?&][^=&]*(?:{SENSITIVE_NAME})[^=&]*=([^&#]*)", self.path):
-            found |= {value, unquote(value)}
+            secrets |= {value, unquote(value)}
         for value in re.findall(r"//[^/@:]*:([^/@]*)@", self.origin):
-            found |= {value, unquote(value)}
-        return sorted((value for value in found if len(value) >= MIN_SECRET), key=len, reverse=True)
+            secrets |= {value, unquote(value)}
+        return sorted((value for value in secrets if len(value) >= MIN_SECRET), key=len, reverse=True)
 
     def redacted(self) -> "HttpRequest":
         """The same request with its secrets replaced."""

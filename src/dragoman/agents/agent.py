@@ -293,10 +293,10 @@ class Agent(Generic[T]):
         if terminal is None:
             return (), None
         if not isinstance(terminal, str):
-            found = gather([terminal])
-            if len(found) != 1:
-                raise InvalidTool(f"terminal_tool must be one tool, got {len(found)}", param="terminal_tool")
-            return found, found[0].name
+            finals = gather([terminal])
+            if len(finals) != 1:
+                raise InvalidTool(f"terminal_tool must be one tool, got {len(finals)}", param="terminal_tool")
+            return finals, finals[0].name
         if any(one.name == terminal for one in tools):
             return (), terminal
         if self._output_type is None:

@@ -216,9 +216,9 @@ def _iso(data: bytes, mime: str) -> ImageHeader | None:
 def _extents(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The sizes in the item properties."""
     spans = [(start, end)]
-    for wanted in (b"iprp", b"ipco"):
+    for kind in (b"iprp", b"ipco"):
         boxes = (box for span in spans for box in _boxes(data, *span))
-        spans = [(inner, min(last, end)) for name, inner, last in boxes if name == wanted]
+        spans = [(inner, min(last, end)) for name, inner, last in boxes if name == kind]
     for span in spans:
         for name, inner, _ in _boxes(data, *span):
             if name == b"ispe":

@@ -97,8 +97,8 @@ def _read_brackets(text: str, start: int) -> tuple[list[str], int | None]:
     pieces: list[str] = []
     expected: list[str] = []
     begin, escaped, is_string = start, -1, False
-    for found in _MARK.finditer(text, start):
-        mark, place = found[0], found.start()
+    for match in _MARK.finditer(text, start):
+        mark, place = match[0], match.start()
         if mark == "\\":
             escaped = place + 1 if escaped != place else -1
         elif mark == '"':

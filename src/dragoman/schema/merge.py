@@ -36,12 +36,12 @@ def merge_schemas(schemas: list[JsonObject], /) -> MergedSchema:
 
 
 def _widened(schemas: list[JsonObject]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    conflicts: list[tuple[str, str]] = []
     for keyword, named in (("additionalProperties", "properties"), ("items", "prefixItems")):
         limited = [schema for schema in schemas if schema.get(keyword, True) is not True]
         if any(named in schema for schema in schemas if limited and schema is not limited[0]):
-            found.append((keyword, named))
-    return found
+            conflicts.append((keyword, named))
+    return conflicts
 
 
 def _merge_values(keyword: str, values: list[Any], lost: dict[str, list[Any]]) -> Any:

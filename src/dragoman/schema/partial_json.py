@@ -203,9 +203,9 @@ class PartialJson:
 
 def _arms(schemas: list[Any], root: JsonObject) -> list[JsonObject]:
     """The schemas with references resolved and choices split into their arms."""
-    found: list[JsonObject] = []
+    arms_of_all: list[JsonObject] = []
     for schema in schemas:
         own = resolve_ref(schema, root)
         arms = [arm for keyword in ("anyOf", "oneOf", "allOf") for arm in as_list(own.get(keyword, []))]
-        found += _arms(arms, root) if arms else [own]
-    return found
+        arms_of_all += _arms(arms, root) if arms else [own]
+    return arms_of_all

@@ -95,8 +95,8 @@ def definitions(root: JsonObject, /) -> dict[str, JsonObject]:
     {'#/$defs/A': {}, '#': {}}
     """
     groups = {keyword: root[keyword] for keyword in DEFINITION_KEYWORDS if is_object(root.get(keyword))}
-    found = {f"#/{keyword}/{name}": item for keyword, items in groups.items() for name, item in items.items()}
-    return {**found, "#": {keyword: value for keyword, value in root.items() if keyword not in DEFINITION_KEYWORDS}}
+    schemas = {f"#/{keyword}/{name}": item for keyword, items in groups.items() for name, item in items.items()}
+    return {**schemas, "#": {keyword: value for keyword, value in root.items() if keyword not in DEFINITION_KEYWORDS}}
 
 
 def refs(schema: object, /) -> set[str]:
@@ -154,12 +154,12 @@ def reachable(schema: object, defined: Mapping[str, Any], /) -> set[str]:
     >>> reachable({"$ref": "#/$defs/A"}, {"#/$defs/A": {"$ref": "#/$defs/B"}}) == {"#/$defs/A", "#/$defs/B"}
     True
     """
-    found: set[str] = set()
+    names: set[str] = set()
     fresh = refs(schema)
     while fresh:
-        found |= fresh
-        fresh = {ref for pointer in fresh for ref in refs(defined.get(pointer))} - found
-    return found
+        names |= fresh
+        fresh = {ref for pointer in fresh for ref in refs(defined.get(pointer))} - names
+    return names
 
 
 def resolve_pointer(root: object, pointer: str, /) -> object:
@@ -170,13 +170,13 @@ def resolve_pointer(root: object, pointer: str, /) -> object:
     """
     if pointer != "#" and not pointer.startswith("#/"):
         return None
-    found = root
+    value = root
     for step in pointer.split("/")[1:]:
         token = step.replace("~1", "/").replace("~0", "~")
-        if is_list(found) and token.isdecimal() and int(token) < len(found):
-            found = found[int(token)]
-        elif is_object(found) and token in found:
-            found = found[token]
+        if is_list(value) and token.isdecimal() and int(token) < len(value):
+            value = value[int(token)]
+        elif is_object(value) and token in value:
+            value = value[token]
         else:
             return None
-    return found if is_object(found) or isinstance(found, bool) else None
+    return value if is_object(value) or isinstance(value, bool) else None

@@ -180,12 +180,12 @@ class Provider(SetupStruct, frozen=True, kw_only=True):
         return clean_key(env[name], self.name, name), "bearer" if is_token else self.auth
 
     def _headers(self, env: Mapping[str, str]) -> dict[str, str]:
-        found = {
+        headers = {
             header: value
             for header, name in self.header_names.items()
             if (value := clean_key(env.get(name, ""), self.name, name, param=None))
         }
-        return {**found, **self.headers}
+        return {**headers, **self.headers}
 
     def __repr__(self) -> str:
         return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"

@@ -135,9 +135,9 @@ def providers_with_key(providers: Mapping[str, Provider], env: Mapping[str, str]
     >>> providers_with_key(PROVIDERS, {"GROQ_API_KEY": "k"})
     ['groq']
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, provider in providers.items():
         for variable in provider.key_names:
             if env.get(variable):
-                found.setdefault(variable, name)
-    return [*found.values()]
+                variables.setdefault(variable, name)
+    return [*variables.values()]

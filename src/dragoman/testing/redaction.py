@@ -31,11 +31,11 @@ def sent_texts(http: HttpRequest, /) -> list[str]:
     >>> texts, len(sent_texts(HttpRequest(method="POST", path="/", headers={"x-tenant": "acme-0123456789-east"}))) > 1
     ([], True)
     """
-    found = set(http.sent_secrets)
+    texts = set(http.sent_secrets)
     for name, value in http.headers.items():
         if name.lower() not in _PUBLIC:
-            found |= {text for text in (value.strip(), *re.split(r"[\s;,]+", value)) if len(text) >= MIN_VALUE}
-    return sorted({form for text in found for form in _forms(text)}, key=len, reverse=True)
+            texts |= {text for text in (value.strip(), *re.split(r"[\s;,]+", value)) if len(text) >= MIN_VALUE}
+    return sorted({form for text in texts for form in _forms(text)}, key=len, reverse=True)
 
 
 def _forms(text: str) -> Iterator[str]:

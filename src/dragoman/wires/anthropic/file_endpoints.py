@@ -66,13 +66,13 @@ def _encode_list(query: FileQuery, files: tuple[StoredFile, ...]) -> HttpRespons
     else:
         remaining = files_after(files, page.after, "page")
     limit = len(remaining) if page.ids else page.limit
-    found, rest = list(remaining[:limit]), remaining[limit:]
+    listed, rest = list(remaining[:limit]), remaining[limit:]
     if page.before:
-        found.reverse()
-    first, last = (found[0].id, found[-1].id) if found else (None, None)
+        listed.reverse()
+    first, last = (listed[0].id, listed[-1].id) if listed else (None, None)
     return json_response(
         {
-            "data": [_encode_file(file) for file in found],
+            "data": [_encode_file(file) for file in listed],
             "has_more": bool(rest),
             "first_id": first,
             "last_id": last,

@@ -262,7 +262,7 @@ def _result(source: Citation) -> JsonObject:
 def _fetch_result(part: HostedResult) -> JsonObject:
     if part.is_error:
         return {"type": "web_fetch_tool_result_error", "error_code": "unavailable"}
-    found = next(iter(part.sources), Citation())
+    page = next(iter(part.sources), Citation())
     source = {"type": "text", "media_type": "text/plain", "data": part.content}
-    document = {"type": "document", "source": source, "title": found.title, "citations": None}
-    return {"type": "web_fetch_result", "url": found.url or "", "content": document, "retrieved_at": None}
+    document = {"type": "document", "source": source, "title": page.title, "citations": None}
+    return {"type": "web_fetch_result", "url": page.url or "", "content": document, "retrieved_at": None}

@@ -122,8 +122,8 @@ def _decode_rerank(http: HttpRequest) -> Rerank:
 
 
 def _encode_ranking(_: Rerank, ranking: Ranking) -> HttpResponse:
-    found = [{"index": document.index, "relevance_score": document.score} for document in ranking.documents]
-    return json_response({"results": found})
+    results = [{"index": document.index, "relevance_score": document.score} for document in ranking.documents]
+    return json_response({"results": results})
 
 
 _CHATS = frozenset({"messages", "converse", "chat"})

@@ -149,13 +149,13 @@ class TextServer:
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         form = _form(request)
-        found = [_answer(form, choice.message.text, choice.finish) for choice in response.choices]
+        answers = [_answer(form, choice.message.text, choice.finish) for choice in response.choices]
         body: JsonObject = {**form.fields, **without_none({"id": response.id if form.has_id else None})}
-        body |= found[0] if form.items is None else {form.items: found}
+        body |= answers[0] if form.items is None else {form.items: answers}
         if form.counts is not None:
             count, number = form.counts
             body |= without_none({count: response.usage.input})
-            (found[0] if form.items else body).update(without_none({number: response.usage.output}))
+            (answers[0] if form.items else body).update(without_none({number: response.usage.output}))
         return HttpResponse(body=encode_json({**body, **wire_extra(response.finish.extra, TEXT)}))
 
     def supports_part(self, part: Part, /) -> bool:

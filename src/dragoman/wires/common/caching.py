@@ -109,19 +109,19 @@ def _take_options(request: Request, target: Target, notes: NoticeCollector) -> t
     extra = dict(request.extra)
     for wire in request.extra:
         fields = wire_extra(request.extra, wire)
-        taken = {name: value for name, value in fields.items() if name in _OPTION_FIELDS}
-        if not taken or wire in (target.wire, target.wire + VERBATIM, target.provider):
+        own = {name: value for name, value in fields.items() if name in _OPTION_FIELDS}
+        if not own or wire in (target.wire, target.wire + VERBATIM, target.provider):
             continue
         extra[wire] = {name: value for name, value in fields.items() if name not in _OPTION_FIELDS}
-        for name in taken:
+        for name in own:
             notes.add("info", f"{wire}: {name}", "became what this target has for prompt caching")
-        options, control = object_of(taken.get("prompt_cache_options")), object_of(taken.get("cache_control"))
+        options, control = object_of(own.get("prompt_cache_options")), object_of(own.get("cache_control"))
         time = _point(control or options).ttl
-        if taken.get("prompt_cache_retention") == "24h":
+        if own.get("prompt_cache_retention") == "24h":
             time = _DAY
         ttl = time if ttl is None else ttl
-        if isinstance(taken.get("prompt_cache_key"), str):
-            key = taken["prompt_cache_key"]
+        if isinstance(own.get("prompt_cache_key"), str):
+            key = own["prompt_cache_key"]
         if cache is None and options.get("mode") != "explicit":
             cache = True
     return (request if extra == request.extra else replace(request, cache=cache, cache_ttl=ttl, extra=extra)), key
@@ -443,14 +443,14 @@ def find_breakpoints(body: object, /) -> tuple[str, ...]:
     """
     if not is_object(body):
         return ()
-    found = [place for name in _ORDER if name in body for place in _places(body[name], name)]
+    places = [place for name in _ORDER if name in body for place in _places(body[name], name)]
     if is_object(mark := body.get("cache_control")):
-        found.append("the end of the prompt" + _time(mark))
+        places.append("the end of the prompt" + _time(mark))
     if isinstance(name := body.get("cachedContent"), str):
-        found.insert(0, f"before the request ({name})")
+        places.insert(0, f"before the request ({name})")
     if isinstance(key := body.get("prompt_cache_key"), str):
-        found.append(f"as the provider decides, with the key {key}")
-    return tuple(found)
+        places.append(f"as the provider decides, with the key {key}")
+    return tuple(places)
 
 
 _ORDER = ("tools", "toolConfig", "system", "instructions", "messages", "input", "contents")

@@ -150,8 +150,8 @@ def unique_sources(citations: Iterable[Citation], /) -> list[Citation]:
     >>> len(unique_sources([Citation(url="https://x", start=0, end=1), Citation(url="https://x", start=2, end=3)]))
     1
     """
-    found: dict[object, Citation] = {}
+    by_source: dict[object, Citation] = {}
     for citation in citations:
         key = citation.url or (citation.source, citation.document_index, citation.title, citation.cited_text)
-        found.setdefault(key, citation)
-    return [*found.values()]
+        by_source.setdefault(key, citation)
+    return [*by_source.values()]

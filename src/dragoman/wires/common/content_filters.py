@@ -46,9 +46,9 @@ def describe_results(results: object, /) -> str:
     'hate: high, filtered'
     """
     words = [
-        f"{name}: {', '.join(found)}"
+        f"{name}: {', '.join(findings)}"
         for name, result in (results.items() if is_object(results) else ())
-        if (found := _findings(name, result))
+        if (findings := _findings(name, result))
     ]
     return "; ".join(words)[:_MAX_WORDS]
 
@@ -91,8 +91,8 @@ def _findings(name: str, result: object) -> list[str]:
     if name == "error":
         return ["the filter did not run"]
     is_filtered, is_detected, severity = _rank(result)
-    found = ((_SEVERITIES[severity], severity > 0), ("detected", is_detected), ("filtered", is_filtered))
-    words = [word for word, is_found in found if is_found]
+    findings = ((_SEVERITIES[severity], severity > 0), ("detected", is_detected), ("filtered", is_filtered))
+    words = [word for word, is_found in findings if is_found]
     details = result.get("details") if is_object(result) else None
     if not words and is_object(details) and details.get("error"):
         words.append("the filter did not run")

@@ -109,11 +109,11 @@ class Endpoints:
         """The documents of a response, the most relevant first."""
         data = decode_json(_ANY, body)
         listed = (data.get("results") or data.get("data")) if is_object(data) else data
-        found = [_ranked(item) for item in listed] if is_list(listed) else []
-        if not found:
+        documents = [_ranked(item) for item in listed] if is_list(listed) else []
+        if not documents:
             raise Malformed("the response has no ranking")
         usage = _usage(data) if is_object(data) else Usage(source="unknown")
-        return Ranking(documents=tuple(sorted(found, key=lambda each: -each.score)), usage=usage)
+        return Ranking(documents=tuple(sorted(documents, key=lambda each: -each.score)), usage=usage)
 
     def decode_embeddings(self, body: bytes, target: Target | None = None, /) -> Embeddings:
         """The vectors of a response, in the order of the texts."""

@@ -124,11 +124,11 @@ def files_after(files: Sequence[StoredFile], id: str, param: str, /) -> Sequence
     return files[ids.index(id) + 1 :]
 
 
-def _encode_content(found: FileContent) -> HttpResponse:
+def _encode_content(content: FileContent) -> HttpResponse:
     # Never the type that the client gave: a browser must not run a page that somebody uploaded.
     headers = {
         "content-type": UNKNOWN_TYPE,
         "content-disposition": "attachment",
         "x-content-type-options": "nosniff",
     }
-    return HttpResponse(headers=headers, body=found.data)
+    return HttpResponse(headers=headers, body=content.data)

@@ -267,11 +267,11 @@ class JsonArrayDecoder(_Bounded):
     def _scan(self, frames: list[Frame]) -> None:
         buffer, at = self._buffer, self._seen
         while True:
-            found = (self._string_end if self._in_string else self._structure).search(buffer, at)
-            if found is None:
+            match = (self._string_end if self._in_string else self._structure).search(buffer, at)
+            if match is None:
                 at = len(buffer)
                 break
-            byte, at = found.group(), found.end()
+            byte, at = match.group(), match.end()
             if self._in_string:
                 if byte == b"\\":
                     if at == len(buffer):

@@ -25,8 +25,8 @@ def counts_in_headers(head: Head, /) -> Usage:
     >>> counts_in_headers(Head(status=200, headers={"X-Amzn-Bedrock-Input-Token-Count": "7"})).input
     7
     """
-    found = {name.lower(): value for name, value in head.headers.items()}
-    usage = join_counts({name: _number(found.get(header, "")) for name, header in _HEADERS.items()})
+    headers = {name.lower(): value for name, value in head.headers.items()}
+    usage = join_counts({name: _number(headers.get(header, "")) for name, header in _HEADERS.items()})
     return UNKNOWN_USAGE if usage.total is None else usage
 
 

@@ -320,9 +320,9 @@ def _own_parts(
 
 def _cited(document: Document, notes: NoticeCollector, *, cites_documents: bool) -> Document:
     """A document that a client of another wire wants to be cited, in the form of the wires that can do it."""
-    wishes = [data["citations"] for data in document.extra.values() if is_object(data) and "citations" in data]
+    settings = [data["citations"] for data in document.extra.values() if is_object(data) and "citations" in data]
     own = wire_extra(document.extra, notes.wire)
-    if "citations" in own or not any(is_object(wish) and wish.get("enabled") for wish in wishes):
+    if "citations" in own or not any(is_object(setting) and setting.get("enabled") for setting in settings):
         return document
     if not cites_documents:
         notes.add("dropped", "citations of a document", "not supported")

@@ -84,8 +84,8 @@ def encode_hosted(
 def has_hosted(request: Request, kind: type[H], target: Target, /) -> list[H]:
     """The tools of one type that the target runs, for wires where they stand outside of the list of tools."""
     allowed = target.capabilities.hosted_tools
-    found = [tool for tool in request.tools if isinstance(tool, kind)]
-    return [tool for tool in found if allowed is None or kind_of_tool(tool) in allowed]
+    tools = [tool for tool in request.tools if isinstance(tool, kind)]
+    return [tool for tool in tools if allowed is None or kind_of_tool(tool) in allowed]
 
 
 def _fallback(tool: HostedTool, notes: NoticeCollector, target: Target | None) -> Tool:
@@ -110,22 +110,22 @@ def note_options(tool: HostedTool, known: Collection[str], notes: NoticeCollecto
 
 
 def _note_lost(tool: HostedTool, notes: NoticeCollector) -> None:
-    """Note what a client says of a tool in the form of another wire, and this one cannot say."""
+    """Add a notice for each member of a tool that a client wrote in the form of another wire, and this one lacks."""
     for name, data in tool.extra.items():
         for member in data.get(_LOST, ()) if name.endswith(VERBATIM) and is_object(data) else ():
             notes.add("dropped", f"{kind_of_tool(tool)}: {member}", "not supported")
 
 
-def mark_lost(tool: H, wire: str, told: JsonObject, kept: JsonObject | None, /) -> H:
-    """A client's tool with the members that only its own wire can say: what was told, without what is kept of it."""
-    lost = [*_lost_members(told, kept or {})]
+def mark_lost(tool: H, wire: str, definition: JsonObject, encoded: JsonObject | None, /) -> H:
+    """A client's tool that records which members of its definition no other wire has: those that `encoded` lacks."""
+    lost = [*_lost_members(definition, encoded or {})]
     own = tool.extra[wire + VERBATIM]
     return structs.replace(tool, extra={wire + VERBATIM: {**own, _LOST: lost}}) if lost else tool
 
 
-def _lost_members(told: JsonObject, kept: JsonObject) -> Iterable[str]:
-    for name, value in told.items():
-        other = kept.get(name)
+def _lost_members(definition: JsonObject, encoded: JsonObject) -> Iterable[str]:
+    for name, value in definition.items():
+        other = encoded.get(name)
         if name in _IDLE or value in _DEFAULTS or value == other or (is_object(value) and not any(value.values())):
             continue
         if is_object(value) and is_object(other):
@@ -251,6 +251,6 @@ def query_of(call: HostedCall, /) -> str:
 def queries_of(call: HostedCall, /) -> list[str]:
     """All that was searched."""
     queries = call.arguments.get("queries")
-    found = [*texts_of(queries)]
+    texts = [*texts_of(queries)]
     query = call.arguments.get("query")
-    return found or ([query] if isinstance(query, str) else [])
+    return texts or ([query] if isinstance(query, str) else [])

@@ -90,15 +90,15 @@ def _field(head: bytes, data: bytes) -> tuple[str, FormField]:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    found = dict[str, str]()
+    parameters = dict[str, str]()
     for name, quoted, plain in _PARAMETER.findall(text):
         value: str = re.sub(r"\\(.)", r"\1", quoted) or plain
         if name.endswith("*"):
             value = unquote(value.rpartition("'")[2], errors="replace")
         else:  # browsers and httpx write these characters so
             value = value.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
-        found[name.lower()] = value
-    return found
+        parameters[name.lower()] = value
+    return parameters
 
 
 def encode_form(fields: Iterable[tuple[str, FormField]], /) -> tuple[Mapping[str, str], bytes]:

@@ -71,20 +71,20 @@ class RawInput:
         """The piece of the input that a fragment of the JSON completes."""
         if self._is_over:
             return ""
-        held = self._held + text
+        text_so_far = self._held + text
         if not self._is_inside:
-            if (head := _HEAD.match(held)) is None:
-                self._held = held
-                self._is_over = _HEAD_SO_FAR.fullmatch(held) is None
+            if (head := _HEAD.match(text_so_far)) is None:
+                self._held = text_so_far
+                self._is_over = _HEAD_SO_FAR.fullmatch(text_so_far) is None
                 return ""
             self._is_inside = True
-            held = held[head.end() :]
-        match = _WHOLE.match(held)
+            text_so_far = text_so_far[head.end() :]
+        match = _WHOLE.match(text_so_far)
         end = match.end() if match is not None else 0
-        self._held = held[end:]
+        self._held = text_so_far[end:]
         self._is_over = self._held.startswith('"')
         try:
-            return _DECODER.decode(f'"{held[:end]}"')
+            return _DECODER.decode(f'"{text_so_far[:end]}"')
         except msgspec.MsgspecError:
             self._is_over = True
             return ""

@@ -324,7 +324,8 @@ class ResponseContinuation(Protocol):
 
     def is_stored_alone(self, item: JsonObject, /) -> bool:
         """Whether an item is stored by its own id, because that does not contain the id of the response, or because
-        requests may lack its state."""
+        requests may lack its state.
+        """
         ...
 
     def insert_items(

@@ -91,14 +91,14 @@ class ThinkTagSplitter:
             if first and first in '{["':
                 return self._start_over(rest)
             self._has_thought = bool(first)
-        found = self._any_tag.search(rest)
-        before, tag = (rest[: found.start()], found[0]) if found else _split_at_tag(rest, self._close, self._open)
+        match = self._any_tag.search(rest)
+        before, tag = (rest[: match.start()], match[0]) if match else _split_at_tag(rest, self._close, self._open)
         self._block.append(before)
         self._is_in_code ^= before.count("`") % 2 == 1
-        if found is None:
+        if match is None:
             self._held = tag
             return ""
-        after = rest[found.end() :]
+        after = rest[match.end() :]
         if self._is_in_code:
             self._block.append(tag)
         elif tag == self._open:

@@ -16,12 +16,12 @@ from dragoman.wires.google.schema import NAME, camel
 def read_citations(text: str, notes: JsonObject) -> list[Citation]:
     """The citations of a text, from the notes next to it."""
     grounding, quotations = notes.get("groundingMetadata"), notes.get("citationMetadata")
-    found = _read_supports(text, camel(grounding)) if is_object(grounding) else []
+    citations = _read_supports(text, camel(grounding)) if is_object(grounding) else []
     if is_object(quotations):
         sources = quotations.get("citationSources") or quotations.get("citations")
         items = [camel(item) for item in objects(sources)]
-        found += [_citation(item, text, item) for item in items if first_text(item, "uri", "title")]
-    return found
+        citations += [_citation(item, text, item) for item in items if first_text(item, "uri", "title")]
+    return citations
 
 
 def read_chunks(grounding: JsonObject) -> list[Citation]:
@@ -47,7 +47,7 @@ def _source(chunk: object) -> Citation:
 
 def _read_supports(text: str, grounding: JsonObject) -> list[Citation]:
     sources, supports = read_chunks(grounding), grounding.get("groundingSupports")
-    found: list[Citation] = []
+    citations: list[Citation] = []
     for support in supports if is_list(supports) else ():
         if not is_object(support):
             continue
@@ -55,8 +55,8 @@ def _read_supports(text: str, grounding: JsonObject) -> list[Citation]:
         segment, indices = data.get("segment"), data.get("groundingChunkIndices")
         place = camel(object_of(segment))
         numbers = [index for index in (indices if is_list(indices) else ()) if isinstance(index, int)]
-        found += [_with_place(sources[index], text, place) for index in numbers if 0 <= index < len(sources)]
-    return found or [source for source in sources if source.url or source.source or source.title]
+        citations += [_with_place(sources[index], text, place) for index in numbers if 0 <= index < len(sources)]
+    return citations or [source for source in sources if source.url or source.source or source.title]
 
 
 def _with_place(source: Citation, text: str, place: JsonObject) -> Citation:
@@ -87,8 +87,8 @@ def _span(text: str, place: JsonObject) -> tuple[int | None, int | None]:
     data = text.encode()
     start, end = _characters(data, first), _characters(data, last)
     words = place.get("text")
-    if isinstance(words, str) and words and text[start:end] != words and (found := text.find(words)) >= 0:
-        return found, found + len(words)
+    if isinstance(words, str) and words and text[start:end] != words and (other := text.find(words)) >= 0:
+        return other, other + len(words)
     return (start, end) if end > start else (None, None)
 
 

@@ -128,9 +128,9 @@ def read_grounding(notes: JsonObject) -> Iterator[Part]:
     grounding, context = notes.get("groundingMetadata"), notes.get("urlContextMetadata")
     queries = texts_of(grounding.get("webSearchQueries")) if is_object(grounding) else ()
     if is_object(grounding) and queries:
-        found = tuple(source for source in read_chunks(grounding) if source.url)
+        sources = tuple(source for source in read_chunks(grounding) if source.url)
         yield HostedCall(id="search", tool="web_search", arguments={"queries": [*queries]}, extra={NAME: {}})
-        yield HostedResult(id="search", tool="web_search", sources=found, extra={NAME: {}})
+        yield HostedResult(id="search", tool="web_search", sources=sources, extra={NAME: {}})
     pages = context.get("urlMetadata") if is_object(context) else None
     for number, page in enumerate(pages if is_list(pages) else ()):
         if is_object(page) and (url := first_text(camel(page), "retrievedUrl")):

@@ -182,8 +182,8 @@ def _call_fields(call: HostedCall) -> JsonObject:
 def _result_fields(part: HostedResult) -> JsonObject:
     match part.tool:
         case "web_search":
-            found = [without_none({"url": source.url, "title": source.title}) for source in part.sources if source.url]
-            return {"result": found}
+            pages = [without_none({"url": source.url, "title": source.title}) for source in part.sources if source.url]
+            return {"result": pages}
         case "web_fetch":
             status = "error" if part.is_error else "success"
             return {"result": [{"url": source.url, "status": status} for source in part.sources if source.url]}

@@ -315,10 +315,10 @@ class ChatDecoder:
     def _take_state(self) -> JsonObject:
         """What the next request must give back of the thinking so far, besides its text."""
         state = {"reasoning_opaque": self._opaque, "thinking_blocks": [block.joined() for block in self._blocks]}
-        found = {name: value for name, value in state.items() if value}
+        known = {name: value for name, value in state.items() if value}
         details = self._joined_details()
         self._opaque, self._blocks, self._details = "", [], {}
-        return {**({"details": details} if details else {}), **({"state": found} if found else {})}
+        return {**({"details": details} if details else {}), **({"state": known} if known else {})}
 
     def _joined_details(self) -> list[JsonObject]:
         return [detail.joined() for detail in self._details.values()]

@@ -74,8 +74,8 @@ def _encode_file(file: StoredFile) -> JsonObject:
 
 def _encode_list(query: FileQuery, files: tuple[StoredFile, ...]) -> HttpResponse:
     page: _Page = query.options
-    found = [file for file in files if page.purpose is None or file.purpose == page.purpose]
-    rest = files_after(found if page.order == "desc" else found[::-1], page.after, "after")
+    chosen = [file for file in files if page.purpose is None or file.purpose == page.purpose]
+    rest = files_after(chosen if page.order == "desc" else chosen[::-1], page.after, "after")
     data = [_encode_file(file) for file in rest[: page.limit]]
     return json_response({"object": "list", "data": data, **first_and_last(data), "has_more": len(rest) > len(data)})
 

@@ -240,9 +240,9 @@ class ExecutedWriter:
         if isinstance(part, HostedCall):
             names = without_none({"name": part.name, "server_label": part.server})
             return {**head, **names, "arguments": encode_json(part.arguments).decode()}
-        found = [_write_source(source) for source in part.sources]
+        sources = [_write_source(source) for source in part.sources]
         failed = {"is_error": True} if part.is_error else {}
-        return {**head, "output": part.content, "search_results": {"results": found}, **failed}
+        return {**head, "output": part.content, "search_results": {"results": sources}, **failed}
 
 
 def write_executed(parts: Iterable[HostedCall | HostedResult]) -> JsonObject:

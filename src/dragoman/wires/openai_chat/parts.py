@@ -330,7 +330,7 @@ def read_citations(fields: JsonObject) -> tuple[Citation, ...]:
 
 def _read_context(context: JsonObject) -> list[Citation]:
     """What was found in the data of the user."""
-    found = context.get("citations")
+    citations = context.get("citations")
     return [
         Citation(
             url=first_text(item, "url"),
@@ -338,7 +338,7 @@ def _read_context(context: JsonObject) -> list[Citation]:
             source=first_text(item, "filepath"),
             cited_text=first_text(item, "content"),
         )
-        for item in objects(found)
+        for item in objects(citations)
     ]
 
 

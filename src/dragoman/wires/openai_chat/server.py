@@ -425,8 +425,8 @@ def _decode_assistant(message: ChatAssistantMessage, where: str) -> list[Part]:
     fields = reasoning_fields(message)
     state = {name: value for name in REASONING_STATE if (value := getattr(message, name))}
     if fields or message.reasoning_details or state:
-        found = {"fields": fields or None, "details": message.reasoning_details, "state": state or None}
-        extra = without_none(found)
+        reasoning = {"fields": fields or None, "details": message.reasoning_details, "state": state or None}
+        extra = without_none(reasoning)
         text = getattr(message, fields[0]) if fields else ""
         parts.append(Thinking(text=text, redacted=not fields, extra={NAME: extra}))
     content = (_decode_assistant_part(part) for part in _decode_content(message, where))

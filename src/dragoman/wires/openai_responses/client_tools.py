@@ -481,8 +481,8 @@ def decode_client_output(item: JsonObject, names: Mapping[str, str]) -> ToolResu
     """The result of a special tool as text."""
     id, output = _call_id(item), item.get("output")
     if item["type"] == "tool_search_output":
-        found = ", ".join(_found_names(item.get("tools"))) or "none"
-        output = f"Tools that can be called now: {found}"
+        names_of_tools = ", ".join(_found_names(item.get("tools"))) or "none"
+        output = f"Tools that can be called now: {names_of_tools}"
     content: Any = output if isinstance(output, str) else encode_json(output).decode() if output else ""
     if is_object(output) and isinstance(url := output.get("image_url"), str):
         content = (_screenshot(url),)

@@ -577,19 +577,19 @@ def match_texts(streamed: dict[int, str], final: list[str | None]) -> list[int] 
     >>> match_texts({1: "Hel"}, ["Hello"]), match_texts({0: "a", 1: "b"}, ["ab"])
     ([1], None)
     """
-    found = {i: i for i, text in enumerate(final) if i in streamed and (text or "").startswith(streamed[i])}
-    free = [index for index in streamed if index not in found]
+    indexes = {i: i for i, text in enumerate(final) if i in streamed and (text or "").startswith(streamed[i])}
+    free = [index for index in streamed if index not in indexes]
     for place, text in enumerate(final):
-        if place not in found and text:
+        if place not in indexes and text:
             index = next((index for index in free if streamed[index] and text.startswith(streamed[index])), None)
             if index is not None:
-                found[place] = index
+                indexes[place] = index
                 free.remove(index)
     whole = "".join(text or "" for text in final)
     if any(streamed[index] for index in free) and whole.startswith("".join(streamed.values())):
         return None
     unused = iter([*free, *range(max(streamed, default=-1) + 1, max(streamed, default=-1) + 1 + len(final))])
-    return [found[place] if place in found else next(unused) for place in range(len(final))]
+    return [indexes[place] if place in indexes else next(unused) for place in range(len(final))]
 
 
 def _id(item: JsonObject) -> int | str | None:

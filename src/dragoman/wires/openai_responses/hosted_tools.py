@@ -153,11 +153,11 @@ def _web_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation],
     action = object_of(item.get("action"))
     failed = item.get("status") == "failed"
     sources = objects(action.get("sources"))
-    found = [Citation(url=first_text(source, "url"), title=first_text(source, "title", "name")) for source in sources]
+    pages = [Citation(url=first_text(source, "url"), title=first_text(source, "title", "name")) for source in sources]
     known = ("query", "queries", "url", "pattern")
     arguments = {name: action[name] for name in known if action.get(name)}
     tool = "web_fetch" if action.get("type") in ("open_page", "find_in_page") else "web_search"
-    return tool, arguments, "", found, failed
+    return tool, arguments, "", pages, failed
 
 
 def _code(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
@@ -167,7 +167,7 @@ def _code(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]
 
 
 def _file_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
-    found = [
+    files = [
         Citation(
             source=first_text(result, "file_id"),
             title=first_text(result, "filename"),
@@ -176,7 +176,7 @@ def _file_search(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation]
         for result in objects(item.get("results"))
     ]
     queries = [*texts_of(item.get("queries"))]
-    return "file_search", {"queries": queries} if queries else {}, "", found, item.get("status") == "failed"
+    return "file_search", {"queries": queries} if queries else {}, "", files, item.get("status") == "failed"
 
 
 def _mcp(item: JsonObject) -> tuple[str, JsonObject, str, list[Citation], bool]:
@@ -210,8 +210,8 @@ def encode_hosted_call(call: HostedCall, result: HostedResult | None) -> JsonObj
     match call.tool:
         case "web_search":
             queries = queries_of(call)
-            found = () if result is None else result.sources
-            sources = [{"type": "url", "url": source.url} for source in found if source.url]
+            result_sources = () if result is None else result.sources
+            sources = [{"type": "url", "url": source.url} for source in result_sources if source.url]
             query: JsonObject = {"type": "search", "query": next(iter(queries), ""), "queries": queries or None}
             action = without_none({**query, "sources": sources or None})
             return {"type": "web_search_call", **item, "action": action}
