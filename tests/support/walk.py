@@ -21,6 +21,7 @@ GUARDS = frozenset(
         "is_object",
         "is_list",
         "object_of",
+        "objects",
         "text_of",
         "__post_init__",
         "all_are",

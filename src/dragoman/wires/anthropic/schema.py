@@ -222,10 +222,12 @@ class AnthropicTool(msgspec.Struct):
 
 def read_usage(tokens: JsonObject) -> Usage:
     """The usage; Anthropic's `input_tokens` do not include cached tokens and compaction, ours do."""
-    details, compaction = tokens.get("output_tokens_details"), _compaction_usage(tokens)
-    uncached, cache_write, cache_read, output = (
-        _add_count(whole_number(tokens.get(name)), compaction.get(name)) for name in _TOTALS
-    )
+    details = tokens.get("output_tokens_details")
+    totals = {name: whole_number(tokens.get(name)) for name in _TOTALS}
+    for name, more in _compaction_usage(tokens).items():
+        if more:
+            totals[name] = (totals[name] or 0) + more
+    uncached, cache_write, cache_read, output = totals.values()
     parts = (uncached, cache_read, cache_write)
     return Usage(
         # Servers write 0 if they do not know (seen 2026-10).
@@ -244,10 +246,6 @@ def _compaction_usage(tokens: JsonObject) -> dict[str, int]:
     """The tokens of compactions, which the totals leave out (documented 2026-04); empty if there are none."""
     counts = [each for each in objects(tokens.get("iterations")) if each.get("type") == "compaction"]
     return {name: sum(whole_number(each.get(name)) or 0 for each in counts) for name in _TOTALS} if counts else {}
-
-
-def _add_count(count: int | None, more: int | None) -> int | None:
-    return (count or 0) + more if more else count
 
 
 def write_usage(usage: Usage, own: JsonObject) -> JsonObject:
