@@ -193,3 +193,12 @@ def test_a_login_of_aws_that_has_expired_says_what_to_run(tmp_path: Path) -> Non
     done = dragoman("doctor", DRAGOMAN_MODEL="bedrock/m", HOME=str(tmp_path), AWS_PROFILE="work")
     assert done.code == 1
     assert "run aws sso login --profile work" in done.out
+
+
+def test_it_counts_the_providers_of_the_file_and_not_all_that_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "dragoman.toml"
+    config.write_text('[aliases]\nhouse = "demo/any"\n\n[providers.box]\nlike = "vllm"\nbase_url = "http://box/v1"\n')
+    main(["doctor", "--config", str(config)])
+    assert f"{config}: 1 alias, 1 provider of its own\n" in capsys.readouterr().out

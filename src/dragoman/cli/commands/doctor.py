@@ -8,12 +8,12 @@ import re
 import socket
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -148,10 +148,15 @@ def _config(arguments: Namespace, registry: Registry) -> Iterator[CheckResult]:
         return
     yield CheckResult(
         "ok",
-        f"{path}: {terminal.plural(len(registry.aliases()), 'alias')}, {len(registry.providers())} providers",
+        f"{path}: {terminal.plural(len(registry.aliases()), 'alias')}, {_own_providers(tables_of(config))}",
         f"dragoman chat and batch read it with --config {path}" if is_default else None,
     )
     yield from _gateway(path, config)
+
+
+def _own_providers(tables: Mapping[str, Any]) -> str:
+    """How many providers a file defines or changes; dozens are known without it."""
+    return f"{terminal.plural(len(tables.get('providers', {})), 'provider')} of its own"
 
 
 def _gateway(path: str, config: "Config") -> Iterator[CheckResult]:
