@@ -68,6 +68,7 @@ GATEWAY_FIELDS = NATIVE + VERBATIM
 NO_REQUEST = Request()
 NO_CHOICE = TargetChoice((), ChainOptions())
 NO_STORED_QUERY = StoredResponseQuery()
+_STORE_IS_DOWN = Notice(kind="dropped", what="store", why=f"{NOT_STORED_REASON}the store is down")
 redacted = lru_cache(maxsize=1024)(redact)
 """`redact` for names of models and targets, of which there are few: a search costs as much as ten headers."""
 
@@ -396,13 +397,7 @@ class RequestContext:
         returned = None if wire.returned_call is None else wire.returned_call(self.request)
         losses = 0 if self._tags is None else self._tags.losses.get(target.name, 0)
         return await self.runtime.reasoning.make_tagger(
-            wire.name,
-            target,
-            self.owner,
-            self.request,
-            parts_before=parts_before,
-            losses=losses,
-            returned=returned,
+            wire.name, target, self.owner, self.request, parts_before=parts_before, losses=losses, returned=returned
         )
 
     def _target(self, name: str | None) -> Target | None:
@@ -446,7 +441,7 @@ class RequestContext:
         try:
             await self.runtime.chats.save(self.owner, chats.record(id, self.model, created, self.http.body, answer))
         except StoreDown:
-            return (Notice(kind="dropped", what="store", why=f"{NOT_STORED_REASON}the store is down"),)
+            return (_STORE_IS_DOWN,)
         return ()
 
     async def _store_response(self, protocol: ResponseContinuation, response: Response, id: str) -> tuple[Notice, ...]:
@@ -461,8 +456,7 @@ class RequestContext:
                 alone = [item for item in items if protocol.is_stored_alone(item)]
                 await runtime.responses.save(self.owner, id, stored, items=alone)
             except StoreDown:
-                why = f"{NOT_STORED_REASON}the store is down"
-                notices += (Notice(kind="dropped", what="store", why=why),)
+                notices += (_STORE_IS_DOWN,)
         if query.item_list is not None:
             try:
                 await runtime.item_lists.append(self.owner, query.item_list, [*self._request_items, *items])
