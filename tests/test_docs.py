@@ -258,6 +258,12 @@ def test_the_reference_has_a_text_for_every_field(reference: dict[str, str]) -> 
     rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", pages, re.MULTILINE)
     assert len(rows) > 500
     assert [name for name, text in rows if not text.strip()] == []
+    sections = re.findall(r"^##+ (.*?)$(.*?)(?=^##+ |\Z)", pages, re.MULTILINE | re.DOTALL)
+    assert len(sections) > 300
+    bare = [
+        name for name, text in sections if not re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL).strip()
+    ]
+    assert bare == []
 
 
 def test_the_reference_has_every_error_with_what_to_do(reference: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""What fields of public types mean, if the source has no text below them because the name says enough in code.
+"""What fields, methods and type aliases mean that have no text in the source, because the name says enough in code.
 
-A field is looked up by `Class.field`, then by `field`. A field without any text fails the build.
+A field is looked up by `Class.field`, then by `field`. A name without any text fails the build.
 """
 
 FIELDS = {
@@ -31,6 +31,23 @@ FIELDS = {
     "url": "Where it is, if it is not sent as bytes.",
     "usage": "The tokens.",
     "why": "The reason.",
+    # type aliases
+    "Effort": "How much a model thinks.",
+    "Event": "What the stream of a wire consists of: the same events for every provider.",
+    "Extra": "Data that only one wire understands, by the name of the wire.",
+    "FinishReason": "Why a model stopped.",
+    "HostedTool": "A tool that the provider runs itself.",
+    "JsonObject": "A JSON object.",
+    "NoticeKind": "What happened to the part of a request or response that a notice is about.",
+    "Part": "A part of a message.",
+    "PartKind": "The type of a part.",
+    "ResultPart": "A part of the result of a tool.",
+    "Role": "Who a message is from.",
+    "ScriptLine": "A line of a script: an answer, an error or a fault.",
+    "StreamEvent": "An event of a stream: those of the wire, and `Restarted`.",
+    "ToolChoice": "Whether the model must call a tool, and which.",
+    "UsageSource": "Where the numbers of tokens are from.",
+    "Verbosity": "How long an answer is.",
     # calls
     "Explanation.ready": "Whether the request could be sent now.",
     # messages
@@ -51,6 +68,17 @@ FIELDS = {
     "Finish.reason": "`stop`, `length`, `tool_calls`, `blocked`, `pause` or `other`.",
     "HostedCall.id": "The id of the call; its result has the same.",
     "HostedResult.id": "The id of the call.",
+    "Choice.text": "All text of the answer.",
+    "Image.from_base64": "An image from base64.",
+    "Image.from_data_url": "An image from a URL that begins with `data:`.",
+    "Message.text": "All text of the message.",
+    "Message.thinking": "All thinking of the message.",
+    "Message.tool_calls": "The calls of the message, in order.",
+    "Message.tool_results": "The results of tools in the message, in order.",
+    "Response.text": "All text of the answer.",
+    "Response.thinking": "All thinking of the answer.",
+    "Response.tool_calls": "The calls of the answer, in order.",
+    "ToolResult.text": "The text of the content.",
     "Image.url": "An address that the target fetches, instead of bytes.",
     "ImageGeneration.format": "The type of the images.",
     "ImageGeneration.quality": "How good the images are; better ones cost more.",
@@ -143,11 +171,20 @@ FIELDS = {
     "TargetHealth.last_error": "The last error of the target.",
     "TargetHealth.state": "`healthy`, `cooldown` or `trial`.",
     "Token.value": "The key.",
+    "Health.get": "The health of a target.",
     # testing
     "CloseAfter.size": "Bytes of the body that are sent before the fault.",
     "DefectiveAnswer.defect": "`missing_index`, `wrong_index` or `missing_id`.",
     "ErrorInside200.error": "The error that is sent.",
     "InvalidBody.body": "The body that is sent.",
+    "Recorder.aopen": "Sends a request and returns its stream, async; called by the driver.",
+    "Recorder.asend": "Sends a request and returns its whole answer, async; called by the driver.",
+    "Recorder.open": "Sends a request and returns its stream; called by the driver.",
+    "Recorder.send": "Sends a request and returns its whole answer; called by the driver.",
+    "Replayer.aopen": "Answers a request with a stream of the tape, async; called by the driver.",
+    "Replayer.asend": "Answers a request from the tape, async; called by the driver.",
+    "Replayer.open": "Answers a request with a stream of the tape; called by the driver.",
+    "Replayer.send": "Answers a request from the tape; called by the driver.",
     "Paced.answer": "The answer that is streamed.",
     "RawResponse.body": "The body.",
     "RawResponse.headers": "The headers.",

@@ -174,7 +174,7 @@ def _described(name: str, value: Any) -> Iterator[str]:
     elif inspect.isroutine(value):
         yield from (*code(f"{name}{_signature(value)}"), *_doc(value))
     else:
-        yield from code(f"{name} = {python_type(value)}")
+        yield from (*code(f"{name} = {python_type(value)}"), _text((), name), "")
 
 
 def _class(name: str, cls: type) -> Iterator[str]:
@@ -193,10 +193,20 @@ def _class(name: str, cls: type) -> Iterator[str]:
     for member, method in _methods(cls):
         yield from (f"### {name}.{member}", "")
         if isinstance(method, property):
-            yield from _doc(method.fget)
+            function = method.fget
+            yield from code(f"{member}{_signature(function).replace('() ->', ':')}")
         else:
             function = method.__func__ if isinstance(method, classmethod | staticmethod) else method
-            yield from (*code(f"{member}{_signature(function)}"), *_doc(function))
+            yield from code(f"{member}{_signature(function)}")
+        yield from list(_doc(function)) or (_text(inspect.getmro(cls), member), "")
+
+
+def _text(types: tuple[type, ...], name: str) -> str:
+    """The text of a field, a method or an alias that has none in the source."""
+    text = text_of(types, name)
+    if not text:
+        raise LookupError(f"{'.'.join([*(each.__name__ for each in types[:1]), name])} needs a text in field_texts.py")
+    return text
 
 
 def _attributes(init: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
@@ -247,9 +257,7 @@ def _fields(cls: type) -> Iterator[_Field]:
     texts = {**(field_texts(CallOptions) if cls is dragoman.Request else {}), **field_texts(cls)}
     for field in msgspec.structs.fields(cls):
         default = _field_default(field)
-        text = texts.get(field.name) or text_of(inspect.getmro(cls), field.name)
-        if not text:
-            raise LookupError(f"{cls.__name__}.{field.name} has no text: add one to field_texts.py")
+        text = texts.get(field.name) or _text(inspect.getmro(cls), field.name)
         yield _Field(field.name, python_type(field.type), default if len(default) < 60 else "…", text)
 
 
