@@ -7,7 +7,7 @@ no headers, and so no keys.
 import asyncio
 import difflib
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -180,7 +180,7 @@ class _ExchangeRecorder:
             self.end()
 
     @contextmanager
-    def failure(self) -> Iterator[None]:
+    def failure(self) -> Generator[None]:
         """Record an error that the block raises; it is the end of the exchange."""
         try:
             yield
