@@ -7,7 +7,6 @@ follow, then the body. Fields that the caller put into `extra` win over fields m
 import re
 
 import msgspec
-from msgspec.structs import replace
 
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
@@ -19,7 +18,6 @@ from dragoman.types import (
     Message,
     Request,
     Text,
-    Tool,
     ToolResult,
     is_list,
     is_object,
@@ -66,6 +64,7 @@ from dragoman.wires.common.options import (
     to_budget,
     to_effort,
     tool_choice,
+    without_strict,
 )
 
 PATH = "/messages"
@@ -250,9 +249,7 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, i
     choice = tool_choice(request, target, tools, notes)
     if not tools:
         return {}
-    if not target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in tools):
-        notes.add("dropped", "strict", "not supported")
-        tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
+    tools = without_strict(tools, target, notes)
     servers = [encode_mcp_server(server) for server in has_hosted(request, McpServer, target)]
     return {
         **({"mcp_servers": servers} if servers else {}),

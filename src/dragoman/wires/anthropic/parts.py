@@ -36,7 +36,6 @@ from dragoman.wires.anthropic.schema import (
     CALL_ID_LENGTH,
     HOSTED_RESULTS,
     NAME,
-    NO_ARGUMENTS,
     SCHEMA_DIALECT,
     AnthropicTool,
     MediaBlock,
@@ -50,6 +49,7 @@ from dragoman.wires.common.history import cannot_send, fit_id, has_content
 from dragoman.wires.common.hosted_tools import texts_of
 from dragoman.wires.common.json import objects, without_none
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import NO_ARGUMENTS, object_schema
 from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
 
 
@@ -271,14 +271,9 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
         return tool.data
     if tool.extra and (definition := own_definition(tool)) is not None:
         return definition
-    where = f"tool {tool.name}"
-    schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
-    if schema.get("type") != "object":
-        kind = schema.get("type")
-        notes.add("changed" if kind else "repaired", f"{where}: type", "the schema of a tool must be an object")
-        schema = {**schema, "type": "object"}
+    schema = object_schema(tool, notes)
     if tool.strict:
-        schema, notices = adapt(schema, SCHEMA_DIALECT, where=where)
+        schema, notices = adapt(schema, SCHEMA_DIALECT, where=f"tool {tool.name}")
         notes.extend(*notices)
     fields = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
     return {"name": tool.name, **without_none(fields), **wire_extra(tool.extra, NAME)}

@@ -29,7 +29,6 @@ DEFAULT_MAX_TOKENS = 4096
 MIN_BUDGET = 1024
 CALL_ID = r"[a-zA-Z0-9_-]+"
 CALL_ID_LENGTH = 24
-NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 EPHEMERAL: JsonObject = {"type": "ephemeral"}
 BETA = r"[A-Za-z0-9_.:-]+"
 MODEL_IN_PATH = r".*?/models/(?!count-tokens:)([^?]+):(rawPredict|streamRawPredict)(?:\?.*)?"

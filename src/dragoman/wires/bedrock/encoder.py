@@ -6,8 +6,6 @@ fields made from the request; objects are merged.
 
 from urllib.parse import quote
 
-from msgspec.structs import replace
-
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Request, Tool, ToolCall, ToolResult, is_object
@@ -41,6 +39,7 @@ from dragoman.wires.common.options import (
     to_budget,
     to_effort,
     tool_choice,
+    without_strict,
 )
 
 
@@ -213,9 +212,7 @@ def _encode_tool_config(
     if choice == "none" and not called:
         notes.add("changed", "tool_choice", "'none' is not supported; the tools are left out")
         return {}
-    if not target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in tools):
-        notes.add("dropped", "strict", "not supported")
-        tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
+    tools = without_strict(tools, target, notes)
     config: JsonObject = {"tools": [encode_tool(tool, notes) for tool in tools]}
     if choice == "none":
         if request.tool_choice == "none":

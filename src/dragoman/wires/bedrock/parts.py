@@ -34,7 +34,6 @@ from dragoman.wires.bedrock.schema import (
     IMAGE_FORMATS,
     IMAGE_TYPES,
     NAME,
-    NO_ARGUMENTS,
     ConverseMedia,
     ConverseResult,
     ToolSpec,
@@ -44,6 +43,7 @@ from dragoman.wires.common.extra import VERBATIM, make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, fit_id, has_content
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import NO_ARGUMENTS, object_schema
 from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields, require_object
 
 DOCUMENT_NAME = "document"
@@ -258,12 +258,8 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     """The definition of a tool."""
     if isinstance(tool, Opaque):
         return tool.data
-    schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
-    if schema.get("type") != "object":
-        why = "the schema of a tool must be an object"
-        notes.add("changed" if schema.get("type") else "repaired", f"tool {tool.name}: type", why)
-        schema = {**schema, "type": "object"}
-    fields = {"name": tool.name, "description": tool.description or None, "inputSchema": {"json": schema}}
+    schema = {"json": object_schema(tool, notes)}
+    fields = {"name": tool.name, "description": tool.description or None, "inputSchema": schema}
     return {"toolSpec": {**without_none({**fields, "strict": tool.strict}), **wire_extra(tool.extra, NAME)}}
 
 

@@ -15,7 +15,6 @@ CALL_ID_LENGTH = 24
 CACHE_POINT: JsonObject = {"cachePoint": {"type": "default"}}
 NO_METRICS: JsonObject = {"latencyMs": 0}
 """The metrics of an answer that has none; the API requires the member."""
-NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 MIN_BUDGET = 1024
 DEFAULT_MAX_TOKENS = 4096
 """Room for the answer besides a thinking budget, if the request has no limit."""

@@ -23,6 +23,8 @@ OptionField: TypeAlias = tuple[str, Any, str | None]
 """The name of an option in `Request`, its value, and the target's field for it; None if it has none."""
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
+"""The schema of a tool without parameters."""
 MAX_SEED = 2**31
 """Seeds of some targets fit into 32 bits, with a sign."""
 MAX_USER = 64
@@ -211,6 +213,24 @@ def supported_tools(
             _note_changes(tool, notes)
         tools.append(tool)
     return tools
+
+
+def without_strict(tools: list[Tool | Opaque], target: Target, notes: NoticeCollector, /) -> list[Tool | Opaque]:
+    """The tools, without `strict` if the target does not support it."""
+    if target.quirks.strict or not any(isinstance(tool, Tool) and tool.strict for tool in tools):
+        return tools
+    notes.add("dropped", "strict", "not supported")
+    return [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
+
+
+def object_schema(tool: Tool, notes: NoticeCollector, /) -> JsonObject:
+    """The schema of a tool, for a wire that requires the type object."""
+    schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
+    if (kind := schema.get("type")) == "object":
+        return schema
+    why = "the schema of a tool must be an object"
+    notes.add("changed" if kind else "repaired", f"tool {tool.name}: type", why)
+    return {**schema, "type": "object"}
 
 
 def _opaque_name(tool: Opaque) -> str:

@@ -8,8 +8,8 @@ import msgspec
 from dragoman.types import Extra, HostedTool, JsonObject, Opaque, Part, Text, Tool, ToolCall, ToolResult
 from dragoman.types.base import encode_unknown
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import NO_ARGUMENTS
 from dragoman.wires.native.problems import ProblemCollector
-from dragoman.wires.native.schema import NO_ARGUMENTS
 
 
 def encode_part(part: Part) -> JsonObject:

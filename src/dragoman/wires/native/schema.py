@@ -49,8 +49,6 @@ NAME = "native"
 PATH = "/native/v1"
 TOOL_NAME = r"^[a-zA-Z0-9_]{1,64}$(?!\n)"
 MAX_STOPS = 4
-NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
-"""The parameters of a tool without arguments."""
 
 Content: TypeAlias = Text | Image | Document | Audio | Thinking | HostedCall | HostedResult | Opaque
 """A part in the `content` of a message."""

@@ -12,12 +12,13 @@ from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.options import NO_ARGUMENTS
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.native.messages import NativeHistory
 from dragoman.wires.native.parts import decode_hosted_tool
 from dragoman.wires.native.problems import ProblemCollector
-from dragoman.wires.native.schema import FUNCTION_FIELDS, NAME, NO_ARGUMENTS, PATH, REQUEST_FIELDS, TOOL_FIELDS
+from dragoman.wires.native.schema import FUNCTION_FIELDS, NAME, PATH, REQUEST_FIELDS, TOOL_FIELDS
 from dragoman.wires.native.stream_encoder import NativeStreamEncoder, encode_answer, encode_error, http_status_of
 
 _GATEWAY_FIELDS = ("conversation_id", "tier")

@@ -16,8 +16,9 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, error_text
 from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import NO_ARGUMENTS
 from dragoman.wires.common.request_body import invalid_field, read_fields, require_object
-from dragoman.wires.ollama.schema import FORMAT_DIALECT, NAME, NO_ARGUMENTS, TOOL_DIALECT, OllamaFunction
+from dragoman.wires.ollama.schema import FORMAT_DIALECT, NAME, TOOL_DIALECT, OllamaFunction
 
 
 def encode_image(image: Image) -> str:
@@ -127,6 +128,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
         notes.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
     extra = wire_extra(tool.extra, NAME)
     function = without_none({"name": tool.name, "description": tool.description})
+    # Templates and llama-server require a schema (2026-08).
     function["parameters"] = NO_ARGUMENTS if parameters is None else parameters
     return {"type": "function", "function": {**function, **extra.get("function", {})}, **_outer(extra)}
 

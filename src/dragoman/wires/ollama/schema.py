@@ -37,9 +37,6 @@ GENERATE_FIELDS = ("template", "context")
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 """Members of the last line: nanoseconds of all, of loading the model, of reading the prompt, and of the answer."""
 
-NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
-"""The schema of a tool without parameters; templates and llama-server require one (2026-08)."""
-
 TOOL_DIALECT = SchemaDialect(
     name=NAME,
     # The server drops all other keywords silently (seen 2026-08), and additionalProperties, which does no harm here.
