@@ -72,12 +72,12 @@ SHARE = 0.05
 STREAMED = 0.3
 """Share of the requests that are streamed."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
-LOOK = 5.0
-"""Seconds between two looks at the workers: they report their metrics as often."""
+SAMPLE_INTERVAL = 5.0
+"""Seconds between two samples of the workers: they report their metrics as often."""
 _ENDED = re.compile(r'dragoman_requests_total\{worker="(\d+)".*\} (\d+)')
 
 
-class Look(msgspec.Struct, frozen=True):
+class Sample(msgspec.Struct, frozen=True):
     """The workers at one moment, by process id."""
 
     sent: int
@@ -162,7 +162,7 @@ class Run:
         self.answered: set[str] = set()
         self.broken = 0
         """Requests without a whole answer."""
-        self.looks: list[Look] = []
+        self.samples: list[Sample] = []
         self.took = 0.0
         self._gateway, self._requests, self._rate, self._name = gateway, requests, rate, name
         self._rng = random.Random(7)
@@ -176,7 +176,7 @@ class Run:
 
     async def run(self, *, kills: bool = False) -> None:
         """Send all requests, each when it is due."""
-        looking = asyncio.create_task(self._look())
+        sampling = asyncio.create_task(self._take_samples())
         start = time.perf_counter()
         try:
             async with asyncio.TaskGroup() as group:
@@ -190,10 +190,10 @@ class Run:
                     self._sent += 1
                     group.create_task(self._send(number, due))
             self.took = time.perf_counter() - start
-            self.looks.append(await self._look_once())
+            self.samples.append(await self._take_sample())
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            sampling.cancel()
+            await asyncio.gather(sampling, return_exceptions=True)
 
     def p99s(self, seconds: list[tuple[int, float]], /) -> list[float]:
         """Milliseconds, by window."""
@@ -224,13 +224,13 @@ class Run:
         else:
             self.broken += 1
 
-    async def _look(self) -> None:
+    async def _take_samples(self) -> None:
         while True:
-            await asyncio.sleep(LOOK)
-            self.looks.append(await self._look_once())
-            print(f"  {self._name}: {_shown(self.looks[-1])}", file=sys.stderr, flush=True)
+            await asyncio.sleep(SAMPLE_INTERVAL)
+            self.samples.append(await self._take_sample())
+            print(f"  {self._name}: {_shown(self.samples[-1])}", file=sys.stderr, flush=True)
 
-    async def _look_once(self) -> Look:
+    async def _take_sample(self) -> Sample:
         status, text = await asyncio.to_thread(self._gateway.get, "/metrics", authorization=f"Bearer {VIEWER}")
         if status != 200:
             raise RuntimeError(f"/metrics answered {status}")
@@ -238,7 +238,7 @@ class Run:
         for worker, requests in _ENDED.findall(text.decode()):
             ended[int(worker)] += int(requests)
         workers = _workers(self._gateway)
-        return Look(self._sent, {pid: ended[pid] for pid in workers}, {pid: _memory(pid) for pid in workers})
+        return Sample(self._sent, {pid: ended[pid] for pid in workers}, {pid: _memory(pid) for pid in workers})
 
 
 def _workers(gateway: Gateway) -> list[int]:
@@ -257,15 +257,15 @@ def _p99(seconds: list[float]) -> float:
     return ordered[int(len(ordered) * 0.99)] * 1000 if ordered else 0.0
 
 
-def _shown(look: Look) -> str:
-    workers = (f"{look.megabytes[pid]:.1f} MB after {answered} answers" for pid, answered in look.answered.items())
-    return f"{look.sent} sent; " + ", ".join(workers)
+def _shown(sample: Sample) -> str:
+    workers = (f"{sample.megabytes[pid]:.1f} MB after {answered} answers" for pid, answered in sample.answered.items())
+    return f"{sample.sent} sent; " + ", ".join(workers)
 
 
-def _warm(looks: list[Look], warm: int) -> Look:
-    """The first look at which the workers of the end have all answered enough."""
-    last = looks[-1].answered.keys()
-    return next((look for look in looks if all(look.answered.get(pid, 0) >= warm for pid in last)), looks[-1])
+def _warm(samples: list[Sample], warm: int) -> Sample:
+    """The first sample at which the workers of the end have all answered enough."""
+    last = samples[-1].answered.keys()
+    return next((sample for sample in samples if all(sample.answered.get(pid, 0) >= warm for pid in last)), samples[-1])
 
 
 async def _rows(url: str, limit: int) -> tuple[Counter[str], dict[str, float]]:
@@ -319,9 +319,9 @@ def _run(run: Run, rate: float, name: str, *, kills: bool = False) -> set[str]:
         if noise.stdin is None or noise.stdout is None:
             raise RuntimeError("the noise has no pipes")
         noise.stdin.close()
-        said = json.loads(noise.stdout.read())
-    print(f"  {name}: {said['sent']} requests with faults", file=sys.stderr, flush=True)
-    return run.answered.union(said["answered"])
+        report = json.loads(noise.stdout.read())
+    print(f"  {name}: {report['sent']} requests with faults", file=sys.stderr, flush=True)
+    return run.answered.union(report["answered"])
 
 
 def main(requests: int, rate: int) -> None:
@@ -365,7 +365,7 @@ def main(requests: int, rate: int) -> None:
 
 
 def _print_memory(noisy: Run, warm: int) -> None:
-    before, after = _warm(noisy.looks, warm), noisy.looks[-1]
+    before, after = _warm(noisy.samples, warm), noisy.samples[-1]
     growth = max(size / before.megabytes[pid] - 1 for pid, size in after.megabytes.items())
     print(f"memory, warm             {_shown(before)}")
     print(f"memory, end              {_shown(after)}: {growth:+.1%}")

@@ -200,3 +200,11 @@ def test_the_order_of_arguments_and_the_form_of_numbers_do_not_matter() -> None:
     request = Request(messages=(user("hi"),))
     calls = [ToolCall(id="call_1", name="tide", arguments=each) for each in ({"a": 1.0, "b": 2}, {"b": 2, "a": 1})]
     assert names(request, calls[0], dialect="ollama") == names(request, calls[1], dialect="ollama")
+
+
+def test_the_names_of_an_answer_do_not_depend_on_which_was_named_first() -> None:
+    request = Request(messages=(user("one"), assistant("two"), user("three"), assistant("four"), user("five")))
+    forwards, backwards = StepKeys(KEY, "openai_chat", request), StepKeys(KEY, "openai_chat", request)
+    first, last = forwards.of(1, (), "two"), forwards.of(3, (), "four")
+    assert (backwards.of(3, (), "four"), backwards.of(1, (), "two")) == (last, first)
+    assert first != last

@@ -28,11 +28,12 @@ class StepKeys:
         self._key = key
         self._dialect = dialect
         self._messages = request.messages
-        self._before = blake2b(msgspec.json.encode([text.text for text in system_texts(request)]), digest_size=16)
-        self._read = 0
+        self._content = blake2b(msgspec.json.encode([text.text for text in system_texts(request)]), digest_size=16)
+        self._digests = [self._content.hexdigest()]
+        """Of the system prompt and the first messages, by their number; as far as they were needed."""
 
     def of(self, index: int, calls: Sequence[ToolCall], text: str, /) -> tuple[str, ...]:
-        """The names of the answer after so many messages, the best first. Ask for answers in their order."""
+        """The names of the answer after so many messages, the best first."""
         if not calls:
             return (self._key.digest("text", self._digest_before(index), text),)
         ids = [call.id for call in calls]
@@ -48,11 +49,11 @@ class StepKeys:
         return name, self._key.digest("said", self._digest_before(index), content)
 
     def _digest_before(self, index: int) -> str:
-        for message in self._messages[self._read : index]:
+        for message in self._messages[len(self._digests) - 1 : index]:
             content = [message.role, _texts(message), _content(message.tool_calls)]
-            self._before.update(msgspec.json.encode(content, order="deterministic"))
-        self._read = max(self._read, index)
-        return self._before.copy().hexdigest()
+            self._content.update(msgspec.json.encode(content, order="deterministic"))
+            self._digests.append(self._content.hexdigest())
+        return self._digests[index]
 
 
 def _content(calls: Sequence[ToolCall]) -> list[tuple[str, object]]:
