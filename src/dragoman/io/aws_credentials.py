@@ -4,14 +4,13 @@ import os
 import time
 from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from dragoman.errors import AuthFailed, SetupError
 from dragoman.http import HttpRequest
-from dragoman.io.credentials import CachedCredential
+from dragoman.io.credentials import CachedCredential, import_libraries
 from dragoman.targets.aws import AwsKeys, Profile, keys_from_env, read_profile, region_of, sign_v4
 from dragoman.targets.target import S3_HASH, Target
 
@@ -133,11 +132,8 @@ class AwsCredential(CachedCredential[AwsKeys]):
         # botocore reads the environment of the process; a registry with another one must not.
         if self._env is not os.environ:
             raise AuthFailed(f"{_NO_KEYS}; {needs} a Registry without env=")
-        try:
-            exceptions: Any = import_module("botocore.exceptions")
-            session: Any = import_module("botocore.session")
-        except ImportError:
-            raise AuthFailed(f"{_NO_KEYS}; {needs} botocore: pip install 'dragoman[aws]'") from None
+        missing = f"{_NO_KEYS}; {needs} botocore: pip install 'dragoman[aws]'"
+        exceptions, session = import_libraries("botocore.exceptions", "botocore.session", missing=missing)
         self._session = self._session or session.Session()
         try:
             credentials = self._session.get_credentials()

@@ -6,7 +6,6 @@ The libraries of Google and Microsoft are extras, imported when a target needs t
 import os
 from collections.abc import Mapping
 from datetime import UTC
-from importlib import import_module
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 from dragoman.errors import AuthFailed
 from dragoman.http import HttpRequest
 from dragoman.io.aws_credentials import AwsCredential
-from dragoman.io.credentials import CachedCredential
+from dragoman.io.credentials import CachedCredential, import_libraries
 from dragoman.targets.credentials import Credential, Token
 from dragoman.targets.target import Identity, Target
 
@@ -66,13 +65,8 @@ class GoogleCredential(_BearerCredential):
 
     def fetch(self) -> Token:
         """A token of the first source that has one."""
-        try:
-            auth: Any = import_module("google.auth")
-            transport: Any = import_module("google.auth.transport.requests")
-        except ImportError:
-            raise AuthFailed(
-                "no token; set GOOGLE_ACCESS_TOKEN, or use google-auth: pip install 'dragoman[google]'"
-            ) from None
+        missing = "no token; set GOOGLE_ACCESS_TOKEN, or use google-auth: pip install 'dragoman[google]'"
+        auth, transport = import_libraries("google.auth", "google.auth.transport.requests", missing=missing)
         try:
             if self._library is None:
                 self._library = self._load(auth)
@@ -118,13 +112,8 @@ class EntraCredential(_BearerCredential):
         if self._env is not os.environ:
             # azure-identity reads the environment of the process.
             raise AuthFailed("no key; set the key's variable, or pass api_key= (a function may return a token)")
-        try:
-            identity: Any = import_module("azure.identity")
-            core: Any = import_module("azure.core.exceptions")
-        except ImportError:
-            raise AuthFailed(
-                "no key; set the key's variable, or use azure-identity: pip install 'dragoman[azure]'"
-            ) from None
+        missing = "no key; set the key's variable, or use azure-identity: pip install 'dragoman[azure]'"
+        identity, core = import_libraries("azure.identity", "azure.core.exceptions", missing=missing)
         self._library = self._library or identity.DefaultAzureCredential()
         try:
             token = self._library.get_token(self._scope)

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for_futures
+from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -170,6 +171,14 @@ class CachedCredential(ABC, Generic[S]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.source})"
+
+
+def import_libraries(*names: str, missing: str) -> list[Any]:
+    """Modules of an extra; AuthFailed with a message if one is missing."""
+    try:
+        return [import_module(name) for name in names]
+    except ImportError:
+        raise AuthFailed(missing) from None
 
 
 def _wait(pending: "Future[Any]", seconds: float | None, stopper: Stopper | None) -> None:
