@@ -54,7 +54,6 @@ class RequestHead(NamedTuple):
         return (headers is self.headers or headers == self.headers) and self.method == request.method
 
     def with_body(self, body: bytes) -> bytes:
-        """The bytes of the request."""
         if body or self.method in _WITH_BODY:
             return b"%bcontent-length: %d\r\n\r\n%b" % (self.data, len(body), body)
         return self.data + b"\r\n"

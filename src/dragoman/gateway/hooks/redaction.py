@@ -116,7 +116,6 @@ class Placeholders:
     # To the provider --------------------------------------------------------------------------------------------------
 
     def redact(self, request: Request, /) -> Request:
-        """The request with placeholders."""
         system = request.system
         if isinstance(system, str):
             system = self._redact_text(system)
@@ -230,7 +229,6 @@ def _change_json(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _texts(request: Request) -> list[str]:
-    """All texts of a request."""
     texts: list[str] = []
 
     def add(text: str) -> str:

@@ -64,7 +64,6 @@ class AdminApi:
 
 
 def _name(path: str, pattern: str) -> str:
-    """The name in a path."""
     segments = path.partition("?")[0].removeprefix(PREFIX).split("/")
     parts = pattern.split("/")
     return unquote(segments[parts.index("{name}")]) if "{name}" in parts else ""
