@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-COLUMNS, ROWS = 98, 22
+COLUMNS, ROWS = 98, 18
 CELL, LINE, MARGIN = 8.4, 19, 16
 TITLE_BAR = 28
 FRAME = 0.1
