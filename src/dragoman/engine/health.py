@@ -145,6 +145,8 @@ class Health:
         self.policy = policy or HealthPolicy()
         self._clock = clock
         self._store = store or LocalHealthStore(lock)
+        self.get = self._store.read
+        """The health of a target."""
         self.loads = Loads(lock)
         """How busy the targets are."""
 
@@ -254,9 +256,6 @@ class Health:
         seconds = max(0.0, self.cooldown_end(target) - now)
         is_known = self._store.read(target).is_disabled or self.is_rate_limited(target)
         return seconds if is_known else min(seconds, self.policy.base)
-
-    def get(self, target: str, /) -> TargetHealth:
-        return self._store.read(target)
 
     # For operators ----------------------------------------------------------------------------------------------------
 

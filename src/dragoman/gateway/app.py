@@ -48,6 +48,7 @@ from dragoman.gateway.server.body_limits import (
     CONTENT_ENCODING,
     BodyBytes,
     BodyMemory,
+    check_structure,
     decode_body,
     decompress,
     has_body,
@@ -65,7 +66,7 @@ from dragoman.gateway.server.router import Routes
 from dragoman.gateway.stream import TICKS, ResponseStream, complete
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
-from dragoman.types import Response
+from dragoman.types import Notice, Response
 from dragoman.wires.base import Wire, WireBackground, WireSocket, unsupported_parts
 from dragoman.wires.common.batch_values import BatchQuery, StoredBatch
 from dragoman.wires.common.item_cache import MIN_CACHED_BODY, decode_with_cache
@@ -211,7 +212,7 @@ class App:
         try:
             with self.bodies.request(limits) as body_bytes:
                 if read is not None:
-                    if has_body(context.http):
+                    if context.key is not None and has_body(context.http):
                         context.slot = await context.runtime.accounting.quotas.reserve_slot(context.key)
                     context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
@@ -279,10 +280,15 @@ class App:
 
     async def _generate(self, context: RequestContext) -> GatewayResponse:
         wire, runtime = cast("Wire", context.wire), context.runtime
-        decode = wire.server.decode_request
-        if runtime.item_cache is not None and len(context.http.body) >= MIN_CACHED_BODY:
-            decode = partial(decode_with_cache, decode, runtime.item_cache)
-        await context.prepare(*await decode_body(context.http, runtime.config.gateway, decode))
+        decode, http, limits = wire.server.decode_request, context.http, runtime.config.gateway
+        if len(http.body) < MIN_CACHED_BODY:  # as most are: there is nothing to look up, and nothing that takes long
+            check_structure(http.body, limits)
+            decoded = decode(http)
+        else:
+            if runtime.item_cache is not None:
+                decode = partial(decode_with_cache, decode, runtime.item_cache)
+            decoded = await decode_body(http, limits, decode)
+        await context.prepare(*decoded)
         record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
         shared = registry.driver
@@ -309,7 +315,9 @@ class App:
         context.note_completed(int(time.time()))
         if wire.add_durations is not None:
             response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
-        response, not_tagged = await context.tag_response(response)
+        not_tagged: tuple[Notice, ...] = ()
+        if context.may_need_tags(response.target):
+            response, not_tagged = await context.tag_response(response)
         unsupported = unsupported_parts(wire, response.message.parts, response.other_choices)
         lost = (*response.notices, *not_tagged, *unsupported)
         # Accounting comes first: the response is paid for even if it cannot be stored.

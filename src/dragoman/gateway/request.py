@@ -465,9 +465,7 @@ class RequestContext:
         return notices
 
     async def tag_response(self, response: Response, /) -> tuple[Response, tuple[Notice, ...]]:
-        """The response with the reasoning state of its target, for clients of another dialect."""
-        if not self.may_need_tags(response.target):
-            return response, ()
+        """The response with the reasoning state of its target, if `may_need_tags` says that it may need that."""
         tagged, notices = await self._tagged(response)
         others = list(response.other_choices)
         for i, choice in enumerate(others):

@@ -345,8 +345,12 @@ class LoopPools:
         self._pools: dict[asyncio.AbstractEventLoop, Pool[AsyncConnection]] = {}
         self._closers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
+    def known(self, loop: asyncio.AbstractEventLoop) -> "Pool[AsyncConnection] | None":
+        """The pool of the running loop; None before its first call."""
+        return self._pools.get(loop)
+
     async def current(self, loop: asyncio.AbstractEventLoop) -> "Pool[AsyncConnection]":
-        """The pool of the running loop."""
+        """The pool of the running loop, also a new one."""
         pool = self._pools.get(loop)
         if pool is None:
             for other in list(self._pools):

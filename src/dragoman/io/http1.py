@@ -85,25 +85,24 @@ def encode_head(request: HttpRequest, destination: Destination, /) -> RequestHea
     return RequestHead(destination, request.method, dict(request.headers), "".join(lines).encode("latin-1"))
 
 
-_NAMES: dict[bytes, str] = {}
-"""The names of headers that came before, as text. Answers of one provider have the same twenty or so."""
 _MAX_NAMES = 1024
 _MAX_NAME = 64
 """Bytes. A server may send longer names, which are not kept."""
 
 
-def header_name(name: bytes, /) -> str:
-    """The name of a header as text, in lower case."""
-    return _NAMES.get(name) or _learn_name(name)
+class _HeaderNames(dict[bytes, str]):
+    """The names of headers as text, in lower case. Messages of one program have the same twenty or so."""
+
+    def __missing__(self, name: bytes) -> str:
+        text = name.decode("latin-1").lower()
+        if len(name) <= _MAX_NAME:
+            if len(self) >= _MAX_NAMES:
+                self.clear()
+            self[name] = text
+        return text
 
 
-def _learn_name(name: bytes) -> str:
-    text = name.decode("latin-1").lower()
-    if len(name) <= _MAX_NAME:
-        if len(_NAMES) >= _MAX_NAMES:
-            _NAMES.clear()
-        _NAMES[name] = text
-    return text
+HEADER_NAMES = _HeaderNames()
 
 
 class _Inflater(Protocol):
@@ -248,7 +247,7 @@ class ResponseParser:
         """A header; several of one name are joined, as RFC 9110 allows. Trailers are ignored."""
         if self.has_head:
             return
-        key, text, headers = _NAMES.get(name) or _learn_name(name), value.decode("latin-1"), self.headers
+        key, text, headers = HEADER_NAMES[name], value.decode("latin-1"), self.headers
         headers[key] = text if key not in headers else f"{headers[key]}, {text}"
 
     def on_headers_complete(self) -> None:

@@ -171,7 +171,7 @@ class HttpClient:
         destination, data = self._prepare(effect.request)
         now = time.monotonic()
         loop = asyncio.get_running_loop()
-        pool = await self._loop_pools.current(loop)
+        pool = self._loop_pools.known(loop) or await self._loop_pools.current(loop)
         connection = pool.get(destination, now) or AsyncConnection(destination, pool, loop)
         parser = connection.parser
         pool.waiting.add(connection)

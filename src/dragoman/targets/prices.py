@@ -17,6 +17,7 @@ from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Target
 from dragoman.types import Cost, Usage
 from dragoman.types.base import prepare
+from dragoman.types.fast_constructors import new_cost
 from dragoman.wires.common.options import STANDARD_TIERS
 
 PRICE_NAMES = {
@@ -92,7 +93,7 @@ def cost_of(
     if prices is None:
         return None
     listed = price_list()
-    return Cost(usd=prices.cost(usage), source=listed.source, date=listed.date)
+    return new_cost(prices.cost(usage), listed.source, listed.date)
 
 
 def target_cost(target: Target, usage: Usage, tier: str | None = None, /) -> Cost | None:

@@ -14,6 +14,7 @@ from dragoman.types.base import Extra, JsonObject
 from dragoman.types.citations import Citation
 from dragoman.types.messages import Message, Role
 from dragoman.types.parts import Part, Text, TokenLogprob, ToolCall, ToolResult
+from dragoman.types.requests import Request
 from dragoman.types.responses import Attempt, Cost, Finish, FinishReason, Notice, Response, Usage
 
 _TEXT = Text("")
@@ -21,9 +22,13 @@ _MESSAGE = Message("user")
 _CALL = ToolCall(id="", name="")
 _RESULT = ToolResult(id="")
 _LOGPROB = TokenLogprob(token="", logprob=0.0)
+_PLAIN_TEXT: Any = _TEXT
+_PLAIN_MESSAGE: Any = _MESSAGE
+_REQUEST: Any = Request()
 _USAGE: Any = Usage()
 _FINISH: Any = Finish(reason="stop")
 _RESPONSE: Any = Response(message=Message(role="assistant"), finish=Finish(reason="stop"))
+_COST: Any = Cost(usd=0.0, source="", date="")
 _SERVED: Any = Attempt(target="", outcome="served")
 
 
@@ -40,6 +45,40 @@ def new_text(
 def new_message(role: Role, parts: tuple[Part, ...], extra: Extra | None = None) -> Message:
     """A message."""
     return replace(_MESSAGE, role=role, parts=parts, extra={} if extra is None else extra)
+
+
+def text_message(role: Role, text: str) -> Message:
+    """A message of one text that a JSON decoder has read: it is a str that UTF-8 can write, so nothing is checked."""
+    part: Any = _PLAIN_TEXT.__copy__()
+    force_setattr(part, "text", text)
+    force_setattr(part, "extra", {})
+    message: Message = _PLAIN_MESSAGE.__copy__()
+    force_setattr(message, "role", role)
+    force_setattr(message, "parts", (part,))
+    force_setattr(message, "extra", {})
+    return message
+
+
+def text_request(
+    messages: tuple[Message, ...],
+    system: str | tuple[Text, ...] | None,
+    temperature: float | None,
+    top_p: float | None,
+    max_tokens: int | None,
+    *,
+    stream: bool,
+) -> Request:
+    """A request with few options, all of which were checked."""
+    request: Request = _REQUEST.__copy__()
+    force_setattr(request, "messages", messages)
+    force_setattr(request, "system", system)
+    force_setattr(request, "temperature", temperature)
+    force_setattr(request, "top_p", top_p)
+    force_setattr(request, "max_tokens", max_tokens)
+    force_setattr(request, "stream", stream)
+    force_setattr(request, "metadata", {})
+    force_setattr(request, "extra", {})
+    return request
 
 
 def new_call(id: str, name: str, arguments: JsonObject, raw: str | None = None, extra: Extra | None = None) -> ToolCall:
@@ -64,11 +103,20 @@ def new_logprob(
     return replace(_LOGPROB, token=token, logprob=logprob, id=id, bytes=bytes, top=top)
 
 
-def new_usage(input: int | None, output: int | None) -> Usage:
-    """The usage that a provider reported, without details."""
+def new_usage(
+    input: int | None,
+    output: int | None,
+    cache_read: int | None = None,
+    cache_write: int | None = None,
+    reasoning: int | None = None,
+) -> Usage:
+    """The usage that a provider reported."""
     usage: Usage = _USAGE.__copy__()
     force_setattr(usage, "input", input)
     force_setattr(usage, "output", output)
+    force_setattr(usage, "cache_read", cache_read)
+    force_setattr(usage, "cache_write", cache_write)
+    force_setattr(usage, "reasoning", reasoning)
     return usage
 
 
@@ -123,6 +171,15 @@ def complete_response(
     force_setattr(completed, "cost", cost)
     force_setattr(completed, "attempts", attempts)
     return completed
+
+
+def new_cost(dollars: float, source: str, date: str) -> Cost:
+    """What an answer cost."""
+    cost: Cost = _COST.__copy__()
+    force_setattr(cost, "usd", dollars)
+    force_setattr(cost, "source", source)
+    force_setattr(cost, "date", date)
+    return cost
 
 
 def served_attempt(target: str, duration: float, usage: Usage) -> Attempt:

@@ -31,10 +31,11 @@ def find_excess(
     ('is nested more than 2 levels deep', None)
     """
     # A cheap count first: signs inside strings count, too. It is not cheap for long texts.
+    most = min(keys, values)
     if (
         len(data) <= _SMALL
         and data.count(b"{") + data.count(b"[") <= min(depth, objects)
-        and data.count(b",") < min(keys, values)
+        and (len(data) < most or data.count(b",") < most)
     ):
         return None
     if _is_within(data, depth, objects, keys, values):

@@ -362,8 +362,12 @@ class RequestRecord:
             self.span.end(row, response, error=error)
         if outcome == "failed" and isinstance(error, DragomanError) and error.http_status == NOT_FOUND:
             row = msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=_unknown_model_of(row.target))
-        writing = self._write(row, response)
-        await (asyncio.shield(accounting.start_task(writing)) if accounting.store.is_shared else writing)
+        if accounting.store.is_shared:
+            await asyncio.shield(accounting.start_task(self._write(row, response)))
+        elif self._reservation.limits or self.bodies is not None:
+            await self._write(row, response)
+        else:  # nothing to wait for
+            accounting.usage_log.queue(row)
 
     async def fail(self, error: DragomanError, /) -> None:
         """Record a failure. What failed attempts used was counted when they failed."""

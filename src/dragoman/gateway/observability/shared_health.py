@@ -48,12 +48,10 @@ class SharedHealthStore:
         self._clock = clock
         self._wall_clock = wall_clock
         self._local = LocalHealthStore(lock)
+        self.read = self._local.read
         self._changed: set[str] = set()
         self._adopted: dict[str, TargetHealth] = {}
         self._version: str | None = None
-
-    def read(self, target: str, /) -> TargetHealth:
-        return self._local.read(target)
 
     def swap(self, target: str, old: TargetHealth, new: TargetHealth, /) -> bool:
         """Replace `old` by `new`. The start and the end of a cooldown are shared at the next `sync`.

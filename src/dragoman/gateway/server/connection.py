@@ -29,7 +29,7 @@ from dragoman.gateway.server.websocket import SocketSession
 from dragoman.gateway.server.websocket_connection import WebSocketConnection
 from dragoman.gateway.server.websocket_frames import GOING_AWAY, accept_key
 from dragoman.http import HttpRequest
-from dragoman.io.http1 import header_name
+from dragoman.io.http1 import HEADER_NAMES
 
 if TYPE_CHECKING:
     from dragoman.gateway.server.http_server import HttpServer
@@ -227,7 +227,7 @@ class HttpConnection(asyncio.Protocol):
         """A header; several of one name are joined, as RFC 9110 allows."""
         if not self._is_in_head:  # a trailer
             return
-        key, text, headers = header_name(name), value.decode("latin-1"), self._headers
+        key, text, headers = HEADER_NAMES[name], value.decode("latin-1"), self._headers
         headers[key] = text if key not in headers else f"{headers[key]}, {text}"
 
     def on_headers_complete(self) -> None:
@@ -253,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
         body = self._incoming
         if body is not None:
             body.feed(data)
-            if body.is_too_large_to_drop:
+            if body.is_dropped and body.is_too_large_to_drop:
                 self._transport.close()
 
     def on_message_complete(self) -> None:
@@ -312,10 +312,10 @@ class HttpConnection(asyncio.Protocol):
         body = exchange.body
         if body.error is not None:
             self._end_writing()
-        elif body.is_expected or (body.is_complete and not exchange.keeps_alive) or self._server.is_over:
-            self._close()
-        elif body.is_complete:
+        elif body.is_complete and exchange.keeps_alive and not self._server.is_over:
             self._next()
+        elif body.is_complete or body.is_expected or self._server.is_over:
+            self._close()
         else:
             body.drop()
             self.deadline = self._server.now + DRAIN_TIMEOUT
@@ -330,7 +330,8 @@ class HttpConnection(asyncio.Protocol):
             self._close()
         else:
             self.deadline = self._server.now + (HEAD_TIMEOUT if self._is_in_head else IDLE_TIMEOUT)
-            self.resume()
+            if not self._is_reading:
+                self.resume()
 
     def _refuse(self, error: DragomanError) -> None:
         """Answer something that is not a request, and close the connection."""
@@ -407,7 +408,9 @@ class HttpConnection(asyncio.Protocol):
             lines = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in response.headers])
         connection = ""
         is_last = self._server.is_stopping or self._server.app.is_stopping
-        if exchange.body.is_expected or exchange.body.error is not None or (is_last and not self._waiting):
+        body = exchange.body
+        is_cut = body.error is not None or (not body.is_complete and body.is_expected)
+        if is_cut or (is_last and not self._waiting):
             exchange.keeps_alive = False
         if not exchange.keeps_alive:
             connection = "connection: close\r\n"

@@ -37,7 +37,7 @@ class Flow(Protocol):
 class RequestBody:
     """The body of one request."""
 
-    __slots__ = ("_flow", "_headers", "_is_dropped", "_pieces", "_settings", "_size", "_waiter", "error", "is_complete")
+    __slots__ = ("_flow", "_headers", "_pieces", "_settings", "_size", "_waiter", "error", "is_complete", "is_dropped")
 
     def __init__(self, flow: Flow, headers: dict[str, str], settings: GatewaySettings) -> None:
         self.is_complete = False
@@ -49,7 +49,8 @@ class RequestBody:
         self._pieces: list[bytes] = []
         self._size = 0
         """Bytes in `_pieces`; if the body is dropped, all bytes that were."""
-        self._is_dropped = False
+        self.is_dropped = False
+        """Whether nobody reads the rest."""
         self._waiter: asyncio.Future[None] | None = None
 
     @property
@@ -62,7 +63,7 @@ class RequestBody:
     def feed(self, data: bytes, /) -> None:
         """Some bytes have come."""
         self._size += len(data)
-        if self._is_dropped:
+        if self.is_dropped:
             return
         self._pieces.append(data)
         if self._size > MAX_UNREAD:  # also if the app waits: the event loop may read many times before the app goes on
@@ -84,7 +85,7 @@ class RequestBody:
 
     def drop(self) -> None:
         """Nobody will read the rest."""
-        self._is_dropped = True
+        self.is_dropped = True
         self._pieces = []
         self._size = 0
         self._flow.resume()
@@ -92,7 +93,7 @@ class RequestBody:
     @property
     def is_too_large_to_drop(self) -> bool:
         """Whether so much came after the response that the connection should be closed."""
-        return self._is_dropped and self._size > MAX_DRAINED
+        return self.is_dropped and self._size > MAX_DRAINED
 
     # What the app does -----------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import msgspec
 from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request, Response, Text
-from dragoman.types.fast_constructors import new_finish, new_message, new_response, new_text
+from dragoman.types.fast_constructors import new_finish, new_response, text_message
 from dragoman.wires.anthropic.schema import (
     COUNTS,
     DEFAULT_MAX_TOKENS,
@@ -119,7 +119,7 @@ def decode_plain(body: bytes, _request: Request | None, _target: Target | None, 
     rest = {name: value for name, value in tokens.items() if name not in COUNTS}
     tier = tokens.get("service_tier")
     return new_response(
-        new_message("assistant", (new_text(block.text),)),
+        text_message("assistant", block.text),
         new_finish(reason, message.stop_reason, {NAME: {"usage": rest}} if rest else {}),
         usage,
         id=message.id or None,

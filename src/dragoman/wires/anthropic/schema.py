@@ -18,6 +18,7 @@ from dragoman.errors import (
 )
 from dragoman.schema.adapt import SchemaDialect
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_object
+from dragoman.types.fast_constructors import new_usage
 from dragoman.wires.common.json import objects, whole_number
 
 NAME = "anthropic"
@@ -228,7 +229,7 @@ def read_usage(tokens: JsonObject) -> Usage:
             totals[name] = (totals[name] or 0) + more
     uncached, cache_write, cache_read, output = totals.values()
     parts = (uncached, cache_read, cache_write)
-    return Usage(
+    return new_usage(
         # Servers write 0 if they do not know (seen 2026-10).
         input=sum(part for part in parts if part is not None) or None,
         output=output,

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from dragoman.types import Effort, FinishReason, JsonObject, Usage
+from dragoman.types.fast_constructors import new_usage
 from dragoman.wires.common.json import whole_number, without_none
 
 NAME = "bedrock"
@@ -186,7 +187,7 @@ def read_usage(tokens: JsonObject) -> Usage:
     )
     parts = (whole_number(tokens.get("inputTokens")), cache_read, cache_write)
     known = [part for part in parts if part is not None]
-    return Usage(
+    return new_usage(
         input=sum(known) if known else None,
         output=whole_number(tokens.get("outputTokens")),
         cache_read=cache_read,

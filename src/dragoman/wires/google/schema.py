@@ -7,6 +7,7 @@ import msgspec
 
 from dragoman.schema.adapt import SchemaDialect
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
+from dragoman.types.fast_constructors import new_usage
 from dragoman.wires.common.json import object_of, without_none
 
 NAME = "google"
@@ -282,7 +283,7 @@ def read_usage(tokens: GeminiUsage) -> Usage | None:
         output = max(0, total - input)
     if input is None and output is None:
         return None
-    return Usage(input=input, output=output, cache_read=tokens.cached_content_token_count, reasoning=thoughts)
+    return new_usage(input=input, output=output, cache_read=tokens.cached_content_token_count, reasoning=thoughts)
 
 
 def write_usage(usage: Usage) -> JsonObject | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from dragoman.schema.adapt import SchemaDialect
 from dragoman.types import Effort, Finish, FinishReason, JsonObject, Usage
+from dragoman.types.fast_constructors import new_usage
 from dragoman.wires.common.json import without_none
 
 NAME = "ollama"
@@ -172,7 +173,7 @@ def read_usage(line: OllamaLine) -> Usage | None:
     """The token counts of a line, or None if it has none."""
     if line.prompt_eval_count is None and line.eval_count is None:
         return None
-    return Usage(input=line.prompt_eval_count, output=line.eval_count)
+    return new_usage(input=line.prompt_eval_count, output=line.eval_count)
 
 
 def write_usage(usage: Usage) -> JsonObject:

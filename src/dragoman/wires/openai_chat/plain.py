@@ -13,7 +13,7 @@ from msgspec import Meta
 from dragoman.events import MAX_RESPONSE
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, JsonObject, Request, Response, Text
-from dragoman.types.fast_constructors import new_finish, new_message, new_response, new_text
+from dragoman.types.fast_constructors import new_finish, new_response, text_message
 from dragoman.wires.common.classify import model_mistake
 from dragoman.wires.common.json import DECODE_ERRORS, to_timestamp
 from dragoman.wires.common.options import tier_word
@@ -167,7 +167,7 @@ def decode_plain(body: bytes, request: Request | None, target: Target | None, /)
     if request is not None and is_cut_prompt(request, usage):
         return None
     return new_response(
-        new_message("assistant", (new_text(text),)),
+        text_message("assistant", text),
         new_finish(reason, choice.finish_reason, {}),
         usage,
         id=str(chunk.id or "") or None,

@@ -342,7 +342,7 @@ def read_usage(tokens: ChatUsage) -> Usage:
     if output is not None and reasoning and total == (input or 0) + output + reasoning:
         # Some servers do not count reasoning in completion_tokens; the total shows it (seen 2026-08).
         output += reasoning
-    return Usage(
+    return new_usage(
         input=input,
         output=output,
         cache_read=_first(

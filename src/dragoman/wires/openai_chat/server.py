@@ -37,7 +37,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.types.base import unchecked
-from dragoman.types.fast_constructors import new_message, new_result, new_text
+from dragoman.types.fast_constructors import new_message, new_result, new_text, text_message, text_request
 from dragoman.types.requests import MAX_CHOICES, MOST
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error
@@ -234,29 +234,19 @@ def decode_plain(body: bytes) -> tuple[str, Request] | None:
     most = plain.max_tokens
     if not (is_within(plain.temperature, 2) and is_within(plain.top_p, 1) and (most is None or -1 <= most <= MOST)):
         return None
-    system: list[Text] = []
+    system: list[str] = []
     turns: list[Message] = []
     for message in plain.messages:
-        text = new_text(message.content)
         if turns or message.role != "system":
-            turns.append(new_message(message.role, (text,)))
+            turns.append(text_message(message.role, message.content))
         else:
-            system.append(text)
+            system.append(message.content)
+    instructions = system[0] if len(system) == 1 else as_system([new_text(text) for text in system])
     # Everything was checked above or by the decoder, and `Request` would check it again.
-    return plain.model, unchecked(
-        _REQUEST,
-        messages=tuple(turns),
-        system=as_system(system),
-        temperature=plain.temperature,
-        top_p=plain.top_p,
-        max_tokens=most,
-        stream=plain.stream,
-        metadata={},
-        extra={},
-    )
+    request = text_request(tuple(turns), instructions, plain.temperature, plain.top_p, most, stream=plain.stream)
+    return plain.model, request
 
 
-_REQUEST = Request()
 _RESPONSE = HttpResponse()
 _PLAIN = msgspec.json.Decoder(ChatPlainRequest)
 

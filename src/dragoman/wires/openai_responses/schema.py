@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.types import FinishReason, JsonObject, Usage
+from dragoman.types.fast_constructors import new_usage
 from dragoman.wires.common.extra import VERBATIM
 from dragoman.wires.common.json import whole_number
 
@@ -187,7 +188,7 @@ def is_own_item_id(id: object) -> bool:
 def read_usage(tokens: ResponsesUsage) -> Usage:
     """The token counts."""
     inner, outer = tokens.input_tokens_details or {}, tokens.output_tokens_details or {}
-    return Usage(
+    return new_usage(
         input=tokens.input_tokens,
         output=tokens.output_tokens,
         cache_read=whole_number(inner.get("cached_tokens")),
