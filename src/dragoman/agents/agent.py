@@ -404,7 +404,9 @@ class _ItemFilter:
 
 
 class AgentStream(ClosableStream, Generic[T]):
-    """A running agent. Iterate over it for the events; the last item is the Result. Leaving the loop ends the run.
+    """A running agent. Iterate over it for the events; the last item is the Result.
+
+    Leaving the loop ends the run. Inside a `with` block it does not: there, another loop continues.
 
     >>> from dragoman import Registry
     >>> with Agent(Registry(env={}).model("demo/any")).stream("hello") as stream:
