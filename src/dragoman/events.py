@@ -446,10 +446,13 @@ class Assembler:
             call.shown = len(call.pieces)
 
     def _stream_call(self, call: _OpenCall, text: str) -> None:
-        """Queue a fragment. A call starts with its first arguments: a call without any may have been cut off."""
+        """Queue a fragment. A call starts with its first arguments: a call without any may have been cut off.
+
+        Arguments that are encoded twice are not shown before they are whole.
+        """
         if call.index is None:
             text = "".join(call.pieces)
-            if not text.strip() or call.id in self._ids:
+            if text.strip()[:1] in ("", '"') or call.id in self._ids:
                 return
             call.id = self._fresh_id(call.id)
             call.index = self._begin("tool_call", call.extra, id=call.id, name=call.name)

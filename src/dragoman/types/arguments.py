@@ -26,9 +26,14 @@ def parse_arguments(text: str, /) -> JsonObject | None:
     if _find_excess(text) is not None:
         return None
     try:
-        return _OBJECT.decode(text)
+        return _OBJECT.decode(_unquoted(text))
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _unquoted(text: str) -> str:
+    """The text itself, or the text in a JSON string: some servers encode arguments twice (reported, 2026-05)."""
+    return _STRING.decode(text) if text.lstrip()[:1] == '"' else text
 
 
 def _find_excess(text: str) -> str | None:
@@ -81,3 +86,4 @@ def arguments_text(call: ToolCall, /) -> str:
 
 
 _OBJECT = msgspec.json.Decoder(JsonObject)
+_STRING = msgspec.json.Decoder(str)

@@ -339,9 +339,11 @@ class ChatDecoder:
         if piece.get("type") == "text" and isinstance(piece.get("text"), str):
             self._delta("text", piece["text"])
         elif (thinking := decode_thinking(piece)) is not None:
-            self._delta("thinking", thinking.text, {"fields": ["content"]})
-            if self.out.is_open("thinking"):
-                self.out.add_extra("thinking", NAME, thinking.extra[NAME])
+            extra = thinking.extra[NAME]
+            form: JsonObject = {"summary": {}} if "summary" in extra else {}
+            self._delta("thinking", thinking.text, {"fields": ["content"], **form})
+            if self.out.is_open("thinking") and extra.get("summary", True):
+                self.out.add_extra("thinking", NAME, extra)
         else:
             self._switch("piece")
             self.out.add_part(Opaque(wire=NAME, data=piece))

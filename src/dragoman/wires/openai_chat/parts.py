@@ -158,12 +158,26 @@ def reasoning_fields(message: ChatMessage | ChatAssistantMessage) -> list[str]:
 
 def decode_thinking(data: JsonObject) -> Thinking | None:
     """The thinking in a content part, where it is a list of texts; None for other parts."""
+    if data.get("type") == "reasoning" and is_list(data.get("summary")):
+        return _decode_summary(objects(data["summary"]))
     texts = data.get("thinking")
     if data.get("type") != "thinking" or not is_list(texts):
         return None
     text = "".join(str(item.get("text", "")) for item in texts if is_object(item))
     rest = {key: value for key, value in data.items() if key not in ("type", "thinking")}
     return Thinking(text=text, extra={NAME: {"fields": ["content"], **({"chunk": rest} if rest else {})}})
+
+
+def _decode_summary(texts: list[JsonObject]) -> Thinking:
+    """The thinking in a part as Databricks sends it: texts, the last with a signature."""
+    signed = {key: value for item in texts for key, value in item.items() if key not in ("type", "text") and value}
+    text = "".join(str(item.get("text") or "") for item in texts)
+    return Thinking(text=text, extra={NAME: {"fields": ["content"], "summary": signed}})
+
+
+def encode_summary(text: str, signed: JsonObject) -> JsonObject:
+    """The mirror of `_decode_summary`, as one text."""
+    return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, **signed}]}
 
 
 def _rest(data: JsonObject, known: str) -> JsonObject:
@@ -367,7 +381,9 @@ def _request_extra(text: Text) -> JsonObject:
 def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObject], default_field: str | None) -> None:
     extra = wire_extra(part.extra, NAME)
     fields = extra.get("fields") or ([default_field] if default_field else [])
-    if fields == ["content"]:
+    if fields == ["content"] and "summary" in extra:
+        chunks.append(encode_summary(part.text, extra["summary"]))
+    elif fields == ["content"]:
         thinking = [{"type": "text", "text": part.text}]
         chunks.append({"type": "thinking", "thinking": thinking, **extra.get("chunk", {})})
     elif part.text or extra.get("fields"):

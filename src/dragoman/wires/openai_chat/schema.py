@@ -156,6 +156,8 @@ class ChatUsage(msgspec.Struct, gc=False):
     prompt_tokens: _Count | None = None
     completion_tokens: _Count | None = None
     total_tokens: _Count | None = None
+    input_tokens: _Count | None = None
+    output_tokens: _Count | None = None
     prompt_tokens_details: Any = None
     completion_tokens_details: Any = None
     prompt_cache_hit_tokens: _Count | None = None
@@ -339,6 +341,7 @@ def read_usage(tokens: ChatUsage) -> Usage:
     prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
     completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
     reasoning = _first(whole_number(completion.get("reasoning_tokens")), tokens.reasoning_tokens)
+    input, output = _first(input, tokens.input_tokens), _first(output, tokens.output_tokens)
     if output is not None and reasoning and total == (input or 0) + output + reasoning:
         # Some servers do not count reasoning in completion_tokens; the total shows it (seen 2026-08).
         output += reasoning

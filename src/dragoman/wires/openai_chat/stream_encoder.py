@@ -36,6 +36,7 @@ from dragoman.wires.openai_chat.parts import (
     encode_assistant,
     encode_call,
     encode_part,
+    encode_summary,
     is_function_call,
     is_message_field,
     write_choice_logprobs,
@@ -182,6 +183,8 @@ class ChatStreamEncoder:
         if "details" in extra:
             delta["reasoning_details"] = extra["details"]
         delta.update(extra.get("state", {}))
+        if extra.get("summary"):
+            delta.setdefault("content", []).append(encode_summary("", extra["summary"]))
         if "chunk" in extra:
             delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
         if annotations := extra.get("annotations") or self._annotations(part, extra):
@@ -240,15 +243,19 @@ def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | H
 
 
 def _fields(event: PartStarted) -> tuple[str, ...]:
-    """The fields that a part is written to; ("",) stands for thinking in a list as content."""
+    """The fields that a part is written to; ("",) and ("summary",) stand for thinking in a list as content."""
     extra = wire_extra(event.extra, NAME)
     if event.kind == "thinking":
         fields = tuple(extra.get("fields") or REASONING_FIELDS[:1])
-        return ("",) if fields == ("content",) else fields
+        if fields == ("content",):
+            return ("summary",) if "summary" in extra else ("",)
+        return fields
     return ("refusal",) if extra.get("refusal") else ("content",)
 
 
 def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
+    if fields == ("summary",):
+        return {"content": [encode_summary(text, {})]}
     if fields == ("",):
         return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
     return dict.fromkeys(fields, text)

@@ -1,4 +1,4 @@
-"""Thinking with a signature in fields of its own, as GitHub Copilot and LiteLLM send it: read, said, and given back."""
+"""Forms of thinking, arguments and counts that some servers have: read, said again, and given back."""
 
 import json
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.events import fold, to_events
+from dragoman.errors import MalformedToolCall
+from dragoman.events import CallDelta, fold, to_events
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Quirks, Target
-from dragoman.types import Request, Response, Thinking, ToolResult, tool_results, user
+from dragoman.types import Request, Response, Thinking, ToolResult, Usage, tool_results, user
 from dragoman.wires.openai_chat import WIRE
 from tests.support.wires import laws
 
@@ -115,3 +116,67 @@ def test_a_clients_signed_thinking_goes_back_to_the_provider() -> None:
     _, request = WIRE.server.decode_request(HttpRequest(method="POST", path="/v1/chat/completions", body=body))
     sent = json.loads(WIRE.client.encode_request(request, TARGET).body)["messages"][1]
     assert {name: sent[name] for name in (*OPAQUE, *BLOCKS)} == {**OPAQUE, **BLOCKS}
+
+
+SUMMARY = [{"type": "summary_text", "text": "Hm. Six.", "signature": "s1"}]
+LISTED = [{"type": "reasoning", "summary": SUMMARY}, {"type": "text", "text": "At six."}]
+
+
+def listed(text: str, signature: str = "") -> dict[str, Any]:
+    item = {"type": "summary_text", "text": text, "signature": signature}
+    return {"content": [{"type": "reasoning", "summary": [item]}]}
+
+
+def test_thinking_in_a_list_of_content_is_read_and_given_back() -> None:
+    whole = read_body({"content": LISTED})
+    pieces = read_stream(listed("Hm. "), listed("Six."), listed("", "s1"), listed(""), {"content": LISTED[1:]})
+    for response in (whole, pieces):
+        assert (response.thinking, response.text) == ("Hm. Six.", "At six.")
+        assert sent_back(response)["content"] == said_again(response)["content"] == LISTED
+        encoder = WIRE.server.stream_encoder(Request())
+        data = b"".join(encoder.feed(event) for event in to_events(response))
+        events, error = laws.read(WIRE.client.stream_decoder(), [data])
+        assert error is None
+        assert fold(events).message == response.message
+    unsigned = read_stream(listed("Hm."), {"content": "At six."})
+    assert sent_back(unsigned)["content"][0] == {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+    }
+
+
+def test_arguments_that_are_encoded_twice_are_read_and_sent_back_as_they_came() -> None:
+    twice = json.dumps(json.dumps({"port": "Brest"}))
+    call = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": twice}}
+    for response in (read_body({"tool_calls": [call]}), read_stream({"tool_calls": [{"index": 0, **call}]})):
+        assert response.tool_calls[0].arguments == {"port": "Brest"}
+        assert sent_back(response)["tool_calls"][0]["function"]["arguments"] == twice
+    wrong = {**call, "function": {"name": "tide", "arguments": '"port'}}
+    with pytest.raises(MalformedToolCall):
+        read_body({"tool_calls": [wrong]})
+
+
+def test_the_names_of_counts_of_another_protocol_are_read() -> None:
+    for tokens, usage in (
+        ({"input_tokens": 9, "output_tokens": 4}, Usage(input=9, output=4)),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "input_tokens": 0, "output_tokens": 0}, Usage(input=9, output=4)),
+    ):
+        body = {"choices": [{"message": {"content": "Six."}, "finish_reason": "stop"}], "usage": tokens}
+        assert fold(WIRE.client.decode_body(json.dumps(body).encode())).usage == usage
+
+
+def test_arguments_that_are_encoded_twice_are_not_shown_in_pieces() -> None:
+    twice = json.dumps(json.dumps({"port": "Brest"}))
+    deltas = [
+        {"id": "c1", "function": {"name": "tide", "arguments": twice[:4]}},
+        {"function": {"arguments": twice[4:]}},
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, **delta}]}}]} for delta in deltas]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in (*chunks, end)) + b"data: [DONE]\n\n"
+    decoder = WIRE.client.stream_decoder()
+    decoder.call_deltas = True
+    events, error = laws.read(decoder, [data])
+    assert error is None
+    assert not any(isinstance(event, CallDelta) for event in events)
+    assert fold(events).tool_calls[0].arguments == {"port": "Brest"}
