@@ -167,7 +167,7 @@ def test_the_names_of_counts_of_another_protocol_are_read() -> None:
 
 def test_arguments_that_are_encoded_twice_are_not_shown_in_pieces() -> None:
     twice = json.dumps(json.dumps({"port": "Brest"}))
-    deltas = [
+    deltas: list[dict[str, Any]] = [
         {"id": "c1", "function": {"name": "tide", "arguments": twice[:4]}},
         {"function": {"arguments": twice[4:]}},
     ]
