@@ -25,7 +25,7 @@ from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, preview, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word
-from dragoman.wires.common.stream_decoder import FramedStreamDecoder, merge_usage, truncated
+from dragoman.wires.common.stream_decoder import FramedStreamDecoder, merge_usage, truncated_error
 
 ANY: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
 DEEP = b"[" * 100_000
@@ -82,7 +82,7 @@ class Lines:
                 self.out.delta("text", "text", text.decode())
 
     def end(self) -> None:
-        raise truncated("lines", "done")
+        raise truncated_error("lines", "done")
 
 
 def test_events_come_as_their_frames_do() -> None:

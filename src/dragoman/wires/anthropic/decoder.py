@@ -30,7 +30,7 @@ from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, objects
-from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.stream_decoder import truncated_error
 
 _EVENT = msgspec.json.Decoder(AnthropicEvent, strict=False)
 _ANY = msgspec.json.Decoder()
@@ -112,7 +112,7 @@ class AnthropicDecoder:
         return event
 
     def end(self) -> None:
-        raise truncated(NAME, "message_stop event")
+        raise truncated_error(NAME, "message_stop event")
 
     def _read_message(self, message: object) -> None:
         if not is_object(message) or message.get("error") or "content" not in message:

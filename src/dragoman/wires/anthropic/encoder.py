@@ -48,7 +48,7 @@ from dragoman.wires.anthropic.schema import (
 from dragoman.wires.common.caching import block_ttl
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
-from dragoman.wires.common.hosted_tools import has_hosted
+from dragoman.wires.common.hosted_tools import hosted_tools_of
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.json_prompt import json_instruction
@@ -102,17 +102,20 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         reasoning = _encode_reasoning(request, target, turns, limit, notes)
     thinking = {**reasoning.thinking, **object_of(extra.get("thinking"))}
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
-    betas = extra.pop("betas", [])
-    betas = _with_mcp_beta(betas, request, target) if request.tools else betas
-    betas = _encode_betas(_with_beta(betas, BINDING_BETA) if "block_binding" in reasoning.thinking else betas, notes)
-    format = _encode_format(request, target, notes)
-    if request.schema is not None and not format:
+    betas = _names_of_betas(extra.pop("betas", []))
+    if request.tools and _needs_mcp_beta(request, target):
+        betas.append(MCP_BETA)
+    if "block_binding" in reasoning.thinking:
+        betas.append(BINDING_BETA)
+    betas = _valid_betas(betas, notes)
+    output_format = _encode_format(request, target, notes)
+    if request.schema is not None and not output_format:
         system = [*system, Text(text=json_instruction(request.schema))]
     messages = encode_messages(turns, notes)
     check_prompt(request, messages, target)
     merged = {
         "thinking": thinking if "type" in thinking else {},
-        "output_config": {**reasoning.output_config, **format, **object_of(extra.get("output_config"))},
+        "output_config": {**reasoning.output_config, **output_format, **object_of(extra.get("output_config"))},
         "metadata": {**without_none({"user_id": request.user}), **object_of(extra.get("metadata"))},
     }
     body: JsonObject = {
@@ -126,9 +129,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **{field: value for field, value in merged.items() if value},
         **{field: value for field, value in extra.items() if field not in _MERGED_FIELDS or not is_object(value)},
     }
-    if target.hosting is not None and target.hosting.betas_in_body:
-        body |= {"anthropic_beta": betas.pop("anthropic-beta").split(",")} if betas else {}
-    headers = {**version_header(target), **betas}
+    headers = version_header(target)
+    if betas and target.hosting is not None and target.hosting.betas_in_body:
+        body["anthropic_beta"] = betas
+    elif betas:
+        headers["anthropic-beta"] = ",".join(betas)
     return post_request(target, PATH, body, notes, **headers)
 
 
@@ -137,24 +142,23 @@ def encode_tool_result(result: ToolResult) -> JsonObject:
     return {"role": "user", "content": [encode_result(result, NoticeCollector(NAME))]}
 
 
-def _with_mcp_beta(betas: object, request: Request, target: Target) -> object:
-    """The beta features of a request; MCP servers need one, which clients of this API name themselves."""
-    servers = has_hosted(request, McpServer, target)
+def _names_of_betas(betas: object) -> list[str]:
+    """The beta features that a caller put into `extra`, as in Anthropic's SDK: a list, or a text with commas."""
+    return [str(name) for name in betas] if is_list(betas) else str(betas).split(",")
+
+
+def _needs_mcp_beta(request: Request, target: Target) -> bool:
+    """Whether MCP servers of a request need their beta feature; clients of this API name it themselves."""
+    servers = hosted_tools_of(request, McpServer, target)
     is_named = any(COVERED in server.extra for server in servers)
-    return _with_beta(betas, MCP_BETA) if servers and not is_named else betas
+    return bool(servers) and not is_named
 
 
-def _with_beta(betas: object, name: str) -> list[object]:
-    return [*(betas if is_list(betas) else [betas]), name]
-
-
-def _encode_betas(betas: object, notes: NoticeCollector) -> dict[str, str]:
-    """The header for beta features; callers put `betas` into `extra`, as in Anthropic's SDK."""
-    names = betas if is_list(betas) else str(betas).split(",")
-    valid = [str(name) for name in names if re.fullmatch(BETA, str(name))]
+def _valid_betas(names: list[str], notes: NoticeCollector) -> list[str]:
+    valid = [name for name in names if re.fullmatch(BETA, name)]
     if len(valid) < len(names):
         notes.add("dropped", "betas", "one of the names is not valid")
-    return {"anthropic-beta": ",".join(valid)} if valid else {}
+    return valid
 
 
 # Reasoning ------------------------------------------------------------------------------------------------------------
@@ -191,7 +195,8 @@ def _encode_reasoning(
         binding = _block_binding(target) if request.tools else {}
         return _Reasoning(max_tokens=limit, thinking={"type": "adaptive", **binding} if binding else {})
     if target.quirks.reasoning == "adaptive":
-        return _encode_adaptive(reasoning or "none", target, limit, notes)
+        # A budget of 0 turns thinking off, as "none" does.
+        return _encode_adaptive("none" if reasoning == 0 else reasoning, target, limit, notes)
     requested = to_budget(reasoning)
     if not requested:
         return _Reasoning(max_tokens=limit, thinking={"type": "disabled"})
@@ -227,7 +232,7 @@ def _block_binding(target: Target) -> JsonObject:
 
 
 def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes: NoticeCollector) -> tuple[int, int]:
-    """A thinking budget below max_tokens, which includes it, and max_tokens: one is lowered or the other raised."""
+    """Make the thinking budget smaller than max_tokens, by lowering the budget or raising max_tokens. Returns both."""
     if budget < limit:
         return budget, limit
     if request.max_tokens is None and target.capabilities.max_output is None:
@@ -250,7 +255,7 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, i
     if not tools:
         return {}
     tools = without_strict(tools, target, notes)
-    servers = [encode_mcp_server(server) for server in has_hosted(request, McpServer, target)]
+    servers = [encode_mcp_server(server) for server in hosted_tools_of(request, McpServer, target)]
     return {
         **({"mcp_servers": servers} if servers else {}),
         "tools": [encode_tool(tool, notes) for tool in tools],

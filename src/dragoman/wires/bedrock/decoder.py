@@ -37,7 +37,7 @@ from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, object_of, text_of
-from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.stream_decoder import truncated_error
 
 _ANY = msgspec.json.Decoder()
 STREAMED = frozenset({"text", "reasoningContent"})
@@ -127,7 +127,7 @@ class ConverseDecoder:
             self.out.finish(Finish(reason="blocked" if is_blocked else _meaning(raw), raw=raw, extra=extra))
 
     def end(self) -> None:
-        raise truncated(NAME, "metadata event")
+        raise truncated_error(NAME, "metadata event")
 
     def _message_start(self, _: JsonObject) -> None:
         self.out.start()

@@ -81,7 +81,7 @@ def encode_hosted(
     return {**definition, **wire_extra(tool.extra, notes.wire)} if definition else definition
 
 
-def has_hosted(request: Request, kind: type[H], target: Target, /) -> list[H]:
+def hosted_tools_of(request: Request, kind: type[H], target: Target, /) -> list[H]:
     """The tools of one type that the target runs, for wires where they stand outside of the list of tools."""
     allowed = target.capabilities.hosted_tools
     tools = [tool for tool in request.tools if isinstance(tool, kind)]

@@ -109,10 +109,10 @@ def add_reported_usage(error: DragomanError, out: Assembler, /) -> None:
         error.annotate(usage=msgspec.structs.replace(out.usage, source="partial"))
 
 
-def truncated(wire: str, missing: str, /) -> Truncated:
+def truncated_error(wire: str, missing: str, /) -> Truncated:
     """The error of a stream that ended early; `missing` names what should have ended it.
 
-    >>> truncated("google", "finishReason").message
+    >>> truncated_error("google", "finishReason").message
     'google: the connection closed before the stream was complete (no finishReason)'
     """
     return Truncated(f"{wire}: the connection closed before the stream was complete (no {missing})")

@@ -33,7 +33,7 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
-from dragoman.wires.common.stream_decoder import merge_usage, truncated
+from dragoman.wires.common.stream_decoder import merge_usage, truncated_error
 from dragoman.wires.common.times import read_time
 from dragoman.wires.google.grounding import read_citations
 from dragoman.wires.google.hosted_tools import read_grounding
@@ -41,24 +41,33 @@ from dragoman.wires.google.logprobs import read_logprobs_result
 from dragoman.wires.google.partial_args import ArgumentsWriter
 from dragoman.wires.google.parts import decode_part
 from dragoman.wires.google.schema import (
-    FINISH_NOTES,
+    FINISH_FIELDS,
     FINISH_REASONS,
     NAME,
     SIGNATURE,
-    TEXT_NOTES,
+    TEXT_FIELDS,
     UNBLOCKED,
     UNFINISHED,
     GeminiCandidate,
     GeminiChunk,
     as_objects,
     camel,
-    join_notes,
+    join_fields,
     read_usage,
 )
 
 _CHUNK_DECODER = msgspec.json.Decoder(GeminiChunk, strict=False)
 _BODY_DECODER = msgspec.json.Decoder(GeminiChunk | list[GeminiChunk], strict=False)
-_ATTRIBUTES = dict(zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__struct_fields__, strict=True))
+_FIELD_BY_JSON_NAME = dict(
+    zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__struct_fields__, strict=True)
+)
+"""The attribute of a `GeminiCandidate` for each member of the JSON object."""
+_TOKEN_COST = 16
+"""What a token with its probability counts for the limit of the response, in characters, besides its text."""
+_CALL_COST = 64
+"""What a call counts for the limit of the response, in characters, besides its content."""
+_STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
+"""A step of a JSON path: `.name`, `['name']` or `[0]`."""
 
 
 class _GrowingText(msgspec.Struct):
@@ -74,7 +83,8 @@ def _slot(holder: Any, step: Any) -> tuple[Any, object]:
     if not is_list(holder):
         return step, holder.get(step)
     key = min(step, len(holder))
-    holder += [None] * (key == len(holder))
+    if key == len(holder):
+        holder.append(None)
     return key, holder[key]
 
 
@@ -120,14 +130,14 @@ class GeminiDecoder:
     """Decodes one answer, whole or streamed."""
 
     def __init__(self, request: Request | None, index: int = 0) -> None:
-        """`index` is that of the candidate."""
+        """`index`: the candidate that this decoder reads."""
         self.out = Assembler(calls_before=calls_before(request))
         """Collects the events."""
         self._finish: str | None = None
         self._emitted_calls = 0
         """How many calls were emitted in fragments."""
-        self._finish_notes: JsonObject = {}
-        self._text_notes: JsonObject = {}
+        self._finish_extra: JsonObject = {}
+        self._text_extra: JsonObject = {}
         self._open_text_key: tuple[str, int] = ("", 0)
         """The kind and number of the open text."""
         self._is_open_text_signed = False
@@ -153,7 +163,7 @@ class GeminiDecoder:
 
     def end(self) -> None:
         if not self.has_finished:
-            raise truncated(NAME, "finishReason")
+            raise truncated_error(NAME, "finishReason")
         self._finish_response()
 
     @property
@@ -164,7 +174,7 @@ class GeminiDecoder:
     def _finish_response(self) -> None:
         out = self.out
         reason = (
-            "blocked" if "promptFeedback" in self._finish_notes else FINISH_REASONS.get(self._finish or "", "other")
+            "blocked" if "promptFeedback" in self._finish_extra else FINISH_REASONS.get(self._finish or "", "other")
         )
         self._close_text()
         if self._streamed is not None and self._streamed.writer is not None and reason == "length":
@@ -180,7 +190,7 @@ class GeminiDecoder:
             why = "the response has no text that it belongs to"
             out.notices.append(Notice(kind="dropped", what="logprobs", why=why))
         out.other_choices = tuple([self._others[index].finish_as_choice() for index in sorted(self._others)])
-        extra = make_extra(NAME, {**self._finish_notes, **self._text_notes})
+        extra = make_extra(NAME, {**self._finish_extra, **self._text_extra})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
     def _read(self, chunk: GeminiChunk) -> None:
@@ -224,7 +234,7 @@ class GeminiDecoder:
         is_blocked = reason not in UNBLOCKED or (feedback.get("blockReasonMessage") and not self._candidate_count)
         if is_blocked:
             self._finish = str(reason or "")
-            self._finish_notes["promptFeedback"] = feedback
+            self._finish_extra["promptFeedback"] = feedback
 
     def read_candidate(self, candidate: GeminiCandidate) -> None:
         """Read a candidate, or a piece of it."""
@@ -235,12 +245,12 @@ class GeminiDecoder:
             self._logprobs += tokens
         for part in (candidate.content and candidate.content.parts) or ():
             self._read_part(part)
-        fields = without_none({name: getattr(candidate, field) for name, field in _ATTRIBUTES.items()})
-        notes = {name: fields[name] for name in TEXT_NOTES if name in fields}
-        if notes:
-            self.out.count_characters(len(msgspec.json.encode(notes)))
-            join_notes(self._text_notes, notes)
-        self._finish_notes.update((name, fields[name]) for name in FINISH_NOTES if name in fields)
+        fields = without_none({name: getattr(candidate, field) for name, field in _FIELD_BY_JSON_NAME.items()})
+        text_fields = {name: fields[name] for name in TEXT_FIELDS if name in fields}
+        if text_fields:
+            self.out.count_characters(len(msgspec.json.encode(text_fields)))
+            join_fields(self._text_extra, text_fields)
+        self._finish_extra.update((name, fields[name]) for name in FINISH_FIELDS if name in fields)
         if candidate.finish_reason not in UNFINISHED:
             self._finish = candidate.finish_reason
 
@@ -275,19 +285,19 @@ class GeminiDecoder:
         self.out.delta(self._open_text_key, kind, part.text)
 
     def _close_text(self) -> None:
-        """Close the open text, with its notes."""
+        """Close the open text, with its extra."""
         kind, number = self._open_text_key
-        notes: JsonObject = {}
-        if kind == "text" and self._text_notes:
-            notes, self._text_notes = self._text_notes, {}
-            self.out.add_extra(self._open_text_key, NAME, notes)
-            self.out.add_citations(self._open_text_key, read_citations(self.out.text_of(self._open_text_key), notes))
+        extra: JsonObject = {}
+        if kind == "text" and self._text_extra:
+            extra, self._text_extra = self._text_extra, {}
+            self.out.add_extra(self._open_text_key, NAME, extra)
+            self.out.add_citations(self._open_text_key, read_citations(self.out.text_of(self._open_text_key), extra))
         if kind == "text" and self._logprobs:
             self.out.add_logprobs(self._open_text_key, self._logprobs)
             self._logprobs = []
         self.out.close(self._open_text_key)
         self._open_text_key, self._is_open_text_signed = ("", number), False
-        for part in read_grounding(notes):
+        for part in read_grounding(extra):
             self.out.add_part(part)
 
     def _read_call(self, call: ToolCall, data: JsonObject) -> None:
@@ -309,9 +319,7 @@ class GeminiDecoder:
             self._end_call()
 
     def _read_argument(self, streamed: _StreamedCall, piece: JsonObject) -> None:
-        steps = [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, str(piece.get("jsonPath")))]
-        values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
-        value = None if "nullValue" in piece else values[0] if values else ""
+        steps, value = _steps_of(str(piece.get("jsonPath"))), _value_of(piece)
         if not steps or not isinstance(steps[0], str):
             return
         if streamed.writer is not None:
@@ -347,8 +355,13 @@ class GeminiDecoder:
         self.out.add_part(streamed.whole())
 
 
-_TOKEN_COST = 16
-"""What a token with its probability counts for the limit of the response, in characters, besides its text."""
-_CALL_COST = 64
-"""What a call counts for the limit of the response, in characters, besides its content."""
-_STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
+def _steps_of(path: str) -> list[str | int]:
+    """The steps of a JSON path: names of members and indexes of items."""
+    return [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, path)]
+
+
+def _value_of(piece: JsonObject) -> object:
+    """The value of a piece of an argument; an empty text if it has none."""
+    if "nullValue" in piece:
+        return None
+    return next((piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece), "")

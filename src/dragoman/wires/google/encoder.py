@@ -16,7 +16,7 @@ from dragoman.targets.target import Target
 from dragoman.types import Effort, ImageGeneration, JsonObject, Opaque, Request, Tool, ToolResult
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
-from dragoman.wires.common.hosted_tools import has_hosted
+from dragoman.wires.common.hosted_tools import hosted_tools_of
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import object_of, without_none
 from dragoman.wires.common.json_prompt import json_instruction
@@ -73,7 +73,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **rare,
         **_encode_options(request, target, extra_config, notes),
         **_encode_reasoning(request, target, extra_config, notes),
-        **({"responseModalities": ["TEXT", "IMAGE"]} if has_hosted(request, ImageGeneration, target) else {}),
+        **({"responseModalities": ["TEXT", "IMAGE"]} if hosted_tools_of(request, ImageGeneration, target) else {}),
     }
     if request.schema is not None and not target.quirks.schema_with_tools and _functions(request):
         notes.add("changed", "schema", "not supported together with functions; requested in the system prompt")

@@ -13,9 +13,9 @@ from dragoman.wires.common.json import object_of, objects, whole_number, without
 from dragoman.wires.google.schema import NAME, camel
 
 
-def read_citations(text: str, notes: JsonObject) -> list[Citation]:
-    """The citations of a text, from the notes next to it."""
-    grounding, quotations = notes.get("groundingMetadata"), notes.get("citationMetadata")
+def read_citations(text: str, fields: JsonObject) -> list[Citation]:
+    """The citations of a text, from the fields next to it."""
+    grounding, quotations = fields.get("groundingMetadata"), fields.get("citationMetadata")
     citations = _read_supports(text, camel(grounding)) if is_object(grounding) else []
     if is_object(quotations):
         sources = quotations.get("citationSources") or quotations.get("citations")

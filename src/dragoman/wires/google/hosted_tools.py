@@ -123,9 +123,9 @@ def _id(data: JsonObject) -> str:
     return first_text(data, "id") or ""
 
 
-def read_grounding(notes: JsonObject) -> Iterator[Part]:
+def read_grounding(fields: JsonObject) -> Iterator[Part]:
     """The searches and fetches that the metadata of a text describes."""
-    grounding, context = notes.get("groundingMetadata"), notes.get("urlContextMetadata")
+    grounding, context = fields.get("groundingMetadata"), fields.get("urlContextMetadata")
     queries = texts_of(grounding.get("webSearchQueries")) if is_object(grounding) else ()
     if is_object(grounding) and queries:
         sources = tuple(source for source in read_chunks(grounding) if source.url)
@@ -163,7 +163,7 @@ def has_form(part: HostedCall | HostedResult) -> bool:
 _WITH_FORM = ("web_search", "web_fetch", "code_execution")
 
 
-def answer_notes(parts: Sequence[Part]) -> JsonObject:
+def answer_fields(parts: Sequence[Part]) -> JsonObject:
     """The metadata of searches, fetches and citations of another wire."""
     failed = {part.id for part in parts if isinstance(part, HostedResult) and part.is_error}
     pages = [

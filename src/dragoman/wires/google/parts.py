@@ -36,7 +36,7 @@ from dragoman.wires.google.schema import (
     NAME,
     SCHEMA_DIALECT,
     SIGNATURE,
-    TEXT_NOTES,
+    TEXT_FIELDS,
     FunctionCall,
     FunctionDeclaration,
     FunctionResponse,
@@ -50,7 +50,7 @@ def part_extra(extra: JsonObject) -> JsonObject:
     """The members of `extra` that belong to the part, not to its candidate."""
     if not extra:
         return {}
-    return {key: value for key, value in wire_extra(extra, NAME).items() if key not in TEXT_NOTES}
+    return {key: value for key, value in wire_extra(extra, NAME).items() if key not in TEXT_FIELDS}
 
 
 def encode_part(part: Part) -> JsonObject:

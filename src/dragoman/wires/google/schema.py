@@ -47,7 +47,7 @@ FINISH_VALUES: dict[FinishReason, str] = {
 UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED")
 UNBLOCKED = (None, "", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")
 
-TEXT_NOTES = (
+TEXT_FIELDS = (
     "citationMetadata",
     "groundingMetadata",
     "urlContextMetadata",
@@ -55,10 +55,10 @@ TEXT_NOTES = (
     "safetyRatings",
 )
 """Members of a candidate about its text; they go into the `extra` of that text."""
-FINISH_NOTES = ("finishMessage", "continuationToken")
+FINISH_FIELDS = ("finishMessage", "continuationToken")
 """Members of a candidate about its end."""
-GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata"))
-"""Notes that a stream sends in pieces; of the others the last one wins."""
+GROWING_FIELDS = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata"))
+"""Fields that a stream sends in pieces; of the others the last one wins."""
 
 NEUTRAL_CONFIG: JsonObject = {"responseModalities": ["TEXT"]}
 """Values of generationConfig that equal the default, so that dropping them loses nothing."""
@@ -251,18 +251,18 @@ def as_objects(value: list[JsonObject] | JsonObject | None) -> list[JsonObject]:
     return [] if value is None else [value]
 
 
-def join_notes(notes: JsonObject, new: JsonObject) -> None:
-    """Add later notes to earlier ones, in place."""
+def join_fields(fields: JsonObject, new: JsonObject) -> None:
+    """Add later fields to earlier ones, in place."""
     for name, value in new.items():
-        notes[name] = _merge_note(notes.get(name), value) if name in GROWING_NOTES else value
+        fields[name] = _merge_field(fields.get(name), value) if name in GROWING_FIELDS else value
 
 
-def _merge_note(old: Any, new: Any) -> Any:
-    """A note with a later one: lists are extended in place, unless the later list repeats the earlier."""
+def _merge_field(old: Any, new: Any) -> Any:
+    """A field with a later one: lists are extended in place, unless the later list repeats the earlier."""
     if is_object(new):
         merged: JsonObject = object_of(old)
         for key, value in new.items():
-            merged[key] = _merge_note(merged.get(key), value)
+            merged[key] = _merge_field(merged.get(key), value)
         return merged
     if not is_list(new):
         return new

@@ -29,20 +29,20 @@ from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import notice_text
 from dragoman.wires.common.options import finish_word, tier_word
 from dragoman.wires.common.times import write_time
-from dragoman.wires.google.hosted_tools import answer_notes, encode_hosted
+from dragoman.wires.google.hosted_tools import answer_fields, encode_hosted
 from dragoman.wires.google.logprobs import write_logprobs_result
 from dragoman.wires.google.parts import encode_call, encode_part, part_extra, wire_id
 from dragoman.wires.google.schema import (
     ALT,
     ENUM,
-    FINISH_NOTES,
+    FINISH_FIELDS,
     FINISH_REASONS,
     FINISH_VALUES,
     NAME,
     STATUS_NAMES,
-    TEXT_NOTES,
+    TEXT_FIELDS,
     TOO_LONG,
-    join_notes,
+    join_fields,
     write_usage,
 )
 
@@ -59,7 +59,7 @@ class GeminiStreamEncoder:
         self._thoughts: set[int] = set()
         self._unstreamed: set[int] = set()
         self._streamed: set[int] = set()
-        self._noted: list[Part] = []
+        self._sourced: list[Part] = []
         """What the metadata at the end is made of."""
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
@@ -95,9 +95,9 @@ class GeminiStreamEncoder:
     def _close(self) -> bytes:
         return b"" if self._array is None else self._array.feed(b"")
 
-    def _chunk(self, part: JsonObject | None, notes: JsonObject) -> bytes:
+    def _chunk(self, part: JsonObject | None, fields: JsonObject) -> bytes:
         content = {} if part is None else {"content": {"role": "model", "parts": [part]}}
-        return self._frame({"candidates": [{"index": 0, **content, **notes}], **self._head})
+        return self._frame({"candidates": [{"index": 0, **content, **fields}], **self._head})
 
     def _delta(self, event: PartDelta) -> bytes:
         if event.index in self._unstreamed:
@@ -108,12 +108,12 @@ class GeminiStreamEncoder:
 
     def _part_ended(self, index: int, part: Part) -> bytes:
         if isinstance(part, HostedCall | HostedResult) or (isinstance(part, Text) and part.citations):
-            self._noted.append(part)
+            self._sourced.append(part)
         elif isinstance(part, Text):
-            self._noted.append(Text(text=part.text))
+            self._sourced.append(Text(text=part.text))
         encoded = None if index in self._streamed else encode_answer_part(as_enum(part) if self._is_enum else part)
-        notes = _text_notes(part)
-        return self._chunk(encoded, notes) if encoded or notes else b""
+        fields = _text_fields(part)
+        return self._chunk(encoded, fields) if encoded or fields else b""
 
     def _finished(self, event: Finished) -> bytes:
         is_blocked = "promptFeedback" in wire_extra(event.finish.extra, NAME)
@@ -121,7 +121,7 @@ class GeminiStreamEncoder:
             self._frame({"candidates": [_encode_choice(index, choice)], **self._head})
             for index, choice in enumerate(event.other_choices, 1)
         ]
-        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], answer_notes(self._noted))
+        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], answer_fields(self._sourced))
         if event.notices and "candidates" in end:
             # The member for humans: official packages drop or refuse members that they do not know.
             last = end["candidates"][0]
@@ -149,8 +149,8 @@ def as_enum(part: Part) -> Part:
 
 def encode_answer(response: Response) -> JsonObject:
     """The body of a whole answer."""
-    parts, notes = _encode_parts(response.message)
-    end = _encode_end(response.finish, parts, notes)
+    parts, fields = _encode_parts(response.message)
+    end = _encode_end(response.finish, parts, fields)
     if response.other_choices and "candidates" in end:
         end["candidates"] += [_encode_choice(index, choice) for index, choice in enumerate(response.other_choices, 1)]
     body = {
@@ -162,24 +162,24 @@ def encode_answer(response: Response) -> JsonObject:
 
 
 def _encode_parts(message: Message) -> tuple[list[JsonObject], JsonObject]:
-    """The parts of an answer, and the notes about its texts."""
+    """The parts of an answer, and the fields about its texts."""
     parts: list[JsonObject] = []
-    notes: JsonObject = {}
+    fields: JsonObject = {}
     tokens: list[TokenLogprob] = []
     for part in message.parts:
         parts += [encoded] if (encoded := encode_answer_part(part)) else []
-        own = _text_notes(part)
+        own = _text_fields(part)
         own.pop("logprobsResult", None)
-        join_notes(notes, own)
+        join_fields(fields, own)
         tokens += part.logprobs if isinstance(part, Text) else ()
-    join_notes(notes, answer_notes(message.parts))
-    return parts, {**notes, **({"logprobsResult": write_logprobs_result(tokens)} if tokens else {})}
+    join_fields(fields, answer_fields(message.parts))
+    return parts, {**fields, **({"logprobsResult": write_logprobs_result(tokens)} if tokens else {})}
 
 
 def _encode_choice(index: int, choice: Choice) -> JsonObject:
     """A candidate after the first."""
-    parts, notes = _encode_parts(choice.message)
-    return {**_encode_candidate(choice.finish, parts, notes), "index": index}
+    parts, fields = _encode_parts(choice.message)
+    return {**_encode_candidate(choice.finish, parts, fields), "index": index}
 
 
 def _encode_usage(usage: Usage, tier: str | None) -> JsonObject | None:
@@ -224,13 +224,13 @@ def encode_answer_part(part: Part) -> JsonObject | None:
             return encode_part(part)
 
 
-def _text_notes(part: Part) -> JsonObject:
-    """The notes about a text, which stand next to it in the candidate."""
+def _text_fields(part: Part) -> JsonObject:
+    """The fields about a text, which stand next to it in the candidate."""
     extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
-    notes = {key: extra[key] for key in TEXT_NOTES if key in extra}
+    fields = {key: extra[key] for key in TEXT_FIELDS if key in extra}
     if isinstance(part, Text) and part.logprobs:
-        notes["logprobsResult"] = write_logprobs_result(part.logprobs)
-    return notes
+        fields["logprobsResult"] = write_logprobs_result(part.logprobs)
+    return fields
 
 
 def _encode_head(id: str | None, model: str | None, created: int | None) -> JsonObject:
@@ -238,21 +238,21 @@ def _encode_head(id: str | None, model: str | None, created: int | None) -> Json
     return without_none({"modelVersion": model, "createTime": write_time(created), "responseId": id})
 
 
-def _encode_end(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> JsonObject:
+def _encode_end(finish: Finish, parts: list[JsonObject], fields: JsonObject) -> JsonObject:
     """The last candidate; for a blocked prompt the feedback instead."""
     ending = wire_extra(finish.extra, NAME)
     feedback = {"promptFeedback": ending["promptFeedback"]} if "promptFeedback" in ending else {}
     if feedback and not parts:
         return feedback
-    return {"candidates": [_encode_candidate(finish, parts, notes)], **feedback}
+    return {"candidates": [_encode_candidate(finish, parts, fields)], **feedback}
 
 
-def _encode_candidate(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> JsonObject:
+def _encode_candidate(finish: Finish, parts: list[JsonObject], fields: JsonObject) -> JsonObject:
     ending = wire_extra(finish.extra, NAME)
     return {
         "index": 0,
         "content": {"role": "model", **({"parts": parts} if parts else {})},
         "finishReason": finish_word(finish, FINISH_REASONS, FINISH_VALUES),
-        **notes,
-        **{key: ending[key] for key in (*TEXT_NOTES, *FINISH_NOTES) if key in ending},
+        **fields,
+        **{key: ending[key] for key in (*TEXT_FIELDS, *FINISH_FIELDS) if key in ending},
     }

@@ -20,7 +20,7 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import DECODE_ERRORS, decode_frame, decode_json, encode_json, object_of, text_of
-from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.stream_decoder import truncated_error
 from dragoman.wires.common.times import read_time
 from dragoman.wires.google_interactions.hosted_tools import decode_hosted_step
 from dragoman.wires.google_interactions.parts import decode_content, decode_step, decode_thought, is_content_type
@@ -78,7 +78,7 @@ class InteractionsDecoder:
 
     def read_frame(self, frame: Frame) -> None:
         if frame.data.strip() == b"[DONE]":
-            raise truncated(NAME, "interaction.completed event")
+            raise truncated_error(NAME, "interaction.completed event")
         event = decode_frame(_ANY, frame)
         if not is_object(event):
             raise Malformed(f"{NAME}: an event is not an object")
@@ -90,7 +90,7 @@ class InteractionsDecoder:
             raise error_from_json(event)
 
     def end(self) -> None:
-        raise truncated(NAME, "interaction.completed event")
+        raise truncated_error(NAME, "interaction.completed event")
 
     # The interaction ---------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
-from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.stream_decoder import truncated_error
 from dragoman.wires.native.schema import (
     ERROR_CLASSES,
     ERROR_FACTS,
@@ -41,12 +41,12 @@ class NativeDecoder:
 
     def read_frame(self, frame: Frame) -> None:
         if frame.data.strip() == b"[DONE]":
-            self._end(truncated(NAME, "finish_reason"))
+            self._end(truncated_error(NAME, "finish_reason"))
         elif frame.data.strip():
             self._read(decode_frame(_CHUNK, frame))
 
     def end(self) -> None:
-        raise truncated(NAME, "[DONE]")
+        raise truncated_error(NAME, "[DONE]")
 
     def _read(self, chunk: NativeChunk) -> None:
         if chunk.error is not None:

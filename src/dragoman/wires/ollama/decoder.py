@@ -20,7 +20,7 @@ from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
 from dragoman.wires.common.logprobs import read_logprobs
 from dragoman.wires.common.prompt_size import report_cut_prompt
-from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.stream_decoder import truncated_error
 from dragoman.wires.ollama.context import is_cut
 from dragoman.wires.ollama.parts import arguments_text, decode_image, split_call
 from dragoman.wires.ollama.schema import (
@@ -89,7 +89,7 @@ class OllamaDecoder:
             self._read(decode_json(_LINE, body) if self._is_whole else decode_frame(_LINE, cut), body)
         if not self.out.is_finished():
             if not self._is_body or self._line_count != 1:
-                raise truncated(NAME, "line with done: true")
+                raise truncated_error(NAME, "line with done: true")
             if not self._has_started:
                 raise Malformed(f"{NAME}: the body has no message")
             # A server that aborts a runaway repetition sends done: false in a whole body (seen 2026-11).

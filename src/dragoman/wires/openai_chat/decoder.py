@@ -47,7 +47,7 @@ from dragoman.wires.common.json import (
     whole_number,
 )
 from dragoman.wires.common.prompt_size import note_cut_prompt
-from dragoman.wires.common.stream_decoder import merge_usage, truncated
+from dragoman.wires.common.stream_decoder import merge_usage, truncated_error
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
 from dragoman.wires.openai_chat.hosted_tools import ExecutedTools
 from dragoman.wires.openai_chat.parts import (
@@ -151,7 +151,7 @@ class ChatDecoder:
         """Some servers never send [DONE], and some of these send no usage (2026-11); a cut could look the same."""
         has_usage = self.out.usage is not None
         if not self.is_complete or not (has_usage or self.out.is_body_complete):
-            raise truncated(NAME, "finish_reason or [DONE]")
+            raise truncated_error(NAME, "finish_reason or [DONE]")
         if not has_usage:
             why = "the stream ended with a finish reason, without the usage and [DONE]"
             self.out.notices.append(Notice(kind="info", what="end of the stream", why=why))

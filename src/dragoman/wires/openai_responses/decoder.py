@@ -25,7 +25,7 @@ from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, objects, to_timestamp, without_none
 from dragoman.wires.common.prompt_size import note_cut_prompt
-from dragoman.wires.common.stream_decoder import truncated
+from dragoman.wires.common.stream_decoder import truncated_error
 from dragoman.wires.openai_responses.client_tools import decode_client_call, is_client_call
 from dragoman.wires.openai_responses.hosted_tools import decode_hosted_item
 from dragoman.wires.openai_responses.parts import (
@@ -127,7 +127,7 @@ class ResponsesDecoder:
 
     def read_frame(self, frame: Frame) -> None:
         if frame.data.strip() == b"[DONE]":
-            raise truncated(NAME, "response.completed event")
+            raise truncated_error(NAME, "response.completed event")
         if frame.name == BARE:
             self._read_whole(decode_frame(_RESPONSE, frame), frame.data)
             return
@@ -160,7 +160,7 @@ class ResponsesDecoder:
         self._end_with(response, response.status)
 
     def end(self) -> None:
-        raise truncated(NAME, "response.completed event")
+        raise truncated_error(NAME, "response.completed event")
 
     # Which item -------------------------------------------------------------------------------------------------------
 
