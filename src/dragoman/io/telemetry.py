@@ -125,6 +125,12 @@ def instrument(
     Without a registry, it is the default one. Without providers, those of the process are used. `content=True` also
     records the messages, as does the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT of the environment if
     it is `true`.
+
+    >>> from dragoman import Registry
+    >>> registry = Registry(env={})
+    >>> hooks = instrument(registry)
+    >>> registry.hooks == (hooks,)
+    True
     """
     from dragoman.api import default_registry
     from dragoman.registry import Registry
