@@ -41,7 +41,7 @@ import msgspec
 
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
-from tests.support.gateway.crowd import Counting, ask, body_of
+from tests.support.gateway.counting_provider import CountingProvider, ask, body_of
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 from tests.support.gateway.usage import stored_rows
@@ -299,7 +299,7 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
 def provide(niceness: int) -> None:
     """The provider, until its input ends."""
     os.nice(niceness)
-    with Counting() as provider:
+    with CountingProvider() as provider:
         print(provider.base_url, flush=True)
         sys.stdin.read()
 

@@ -23,7 +23,9 @@ from tests.support.gateway.differences import (
     comparable,
     with_differences,
 )
-from tests.support.gateway.encounters import (
+from tests.support.gateway.fidelity import page
+from tests.support.gateway.matrix_cases import CASES
+from tests.support.gateway.matrix_runs import (
     KEY,
     PAIRS,
     WORDS,
@@ -34,8 +36,6 @@ from tests.support.gateway.encounters import (
     in_the_middle,
     talk,
 )
-from tests.support.gateway.fidelity import page
-from tests.support.gateway.scenes import SCENES
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "fidelity.md"
@@ -52,41 +52,41 @@ END_MARKERS = {
 STREAMS = [pair for pair in PAIRS if pair.stream]
 
 each_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
-each_scene = for_all("scene", SCENES.keys())
+each_case = for_all("case", CASES.keys())
 each_error = for_all("error", {type(error).__name__: error for error in ERRORS})
 
 
-def answers(pair: Pair, scene: str) -> Iterable[tuple[Response, Response]]:
+def answers(pair: Pair, case: str) -> Iterable[tuple[Response, Response]]:
     """What the provider answered and what the client saw of it, turn by turn."""
-    for expected, turn in zip(SCENES[scene].answers(pair.provider), talk(pair, scene), strict=True):
+    for expected, turn in zip(CASES[case].answers(pair.provider), talk(pair, case), strict=True):
         yield expected, turn.response
 
 
-def requests(pair: Pair, scene: str) -> Iterable[tuple[Request, Request]]:
+def requests(pair: Pair, case: str) -> Iterable[tuple[Request, Request]]:
     """What the client asked and what the provider was asked, turn by turn."""
-    sent = SCENES[scene].requests(pair.provider, stream=pair.stream)
-    for expected, turn in zip(sent, talk(pair, scene), strict=True):
+    sent = CASES[case].requests(pair.provider, stream=pair.stream)
+    for expected, turn in zip(sent, talk(pair, case), strict=True):
         yield expected, turn.received
 
 
 @each_pair
-@each_scene
-def test_a_client_sees_what_the_provider_answered(pair: Pair, scene: str) -> None:
-    for expected, seen in answers(pair, scene):
+@each_case
+def test_a_client_sees_what_the_provider_answered(pair: Pair, case: str) -> None:
+    for expected, seen in answers(pair, case):
         assert comparable(seen, ANSWERS, pair) == with_differences(expected, ANSWERS, pair)
 
 
 @each_pair
-@each_scene
-def test_a_provider_is_asked_what_the_client_asked(pair: Pair, scene: str) -> None:
-    for expected, received in requests(pair, scene):
+@each_case
+def test_a_provider_is_asked_what_the_client_asked(pair: Pair, case: str) -> None:
+    for expected, received in requests(pair, case):
         assert comparable(received, REQUESTS, pair) == with_differences(expected, REQUESTS, pair)
 
 
 @each_pair
-@each_scene
-def test_events_come_in_the_order_of_the_answer(pair: Pair, scene: str) -> None:
-    for turn in talk(pair, scene):
+@each_case
+def test_events_come_in_the_order_of_the_answer(pair: Pair, case: str) -> None:
+    for turn in talk(pair, case):
         assert list(map(outline, turn.events)) == list(map(outline, to_events(turn.response)))
 
 
@@ -103,10 +103,10 @@ def outline(event: Event) -> tuple[Any, ...]:
 
 
 @each_pair
-@each_scene
-def test_what_is_lost_on_the_way_to_a_provider_is_told(pair: Pair, scene: str) -> None:
-    received = SCENES[scene].requests(pair.provider, stream=pair.stream)
-    for expected, turn in zip(received, talk(pair, scene), strict=True):
+@each_case
+def test_what_is_lost_on_the_way_to_a_provider_is_told(pair: Pair, case: str) -> None:
+    received = CASES[case].requests(pair.provider, stream=pair.stream)
+    for expected, turn in zip(received, talk(pair, case), strict=True):
         for difference in REQUESTS:
             lost = with_differences(expected, [difference], pair)
             if difference.notice and lost != expected:
@@ -225,13 +225,13 @@ def test_the_published_table_is_the_one_in_use() -> None:
 
 @pytest.mark.parametrize("difference", ANSWERS, ids=lambda each: each.name)
 def test_every_difference_of_an_answer_is_there(difference: Difference[Response]) -> None:
-    turns = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in answers(pair, scene)]
+    turns = [(pair, *turn) for pair in PAIRS for case in CASES for turn in answers(pair, case)]
     assert is_there(difference, ANSWERS, turns)
 
 
 @pytest.mark.parametrize("difference", REQUESTS, ids=lambda each: each.name)
 def test_every_difference_of_a_request_is_there(difference: Difference[Request]) -> None:
-    turns = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in requests(pair, scene)]
+    turns = [(pair, *turn) for pair in PAIRS for case in CASES for turn in requests(pair, case)]
     assert is_there(difference, REQUESTS, turns)
 
 

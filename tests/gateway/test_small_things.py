@@ -13,7 +13,7 @@ from dragoman.types import Request, Tool, ToolResult, tool_results, user
 from tests.support.gateway.dialects import ClientResponse, app_of, post, request_of, response_of, send_blocking
 from tests.support.gateway.live import record
 from tests.support.gateway.loops import answer, gateway
-from tests.support.gateway.scenes import DEPTH, TIDE, call
+from tests.support.gateway.matrix_cases import DEPTH, TIDE, call
 
 ALIASES = '[aliases]\nfast = "up/small"\n"claude-haiku-*" = "fast"\n"claude-*" = "up/big"\n'
 

@@ -15,7 +15,7 @@ import pytest
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow, UsageSum, sum_usage
-from tests.support.gateway.crowd import WORD, ClientView, Counting, ask, body_of
+from tests.support.gateway.counting_provider import WORD, ClientView, CountingProvider, ask, body_of
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 from tests.support.gateway.usage import stored_rows
@@ -102,14 +102,14 @@ class Crowd:
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Counting]:
-    with Counting() as server:
+def upstream() -> Iterator[CountingProvider]:
+    with CountingProvider() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def outcome(
-    upstream: Counting, tmp_path_factory: pytest.TempPathFactory
+    upstream: CountingProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, Story], list[UsageRow], list[UsageSum]]]:
     """What clients saw, and what the store has of it when all is over."""
     redis = RedisServer()
@@ -162,7 +162,7 @@ def test_no_request_has_two_rows(outcome: Outcome) -> None:
     assert not [who for who, times in Counter(map(who_of, rows)).items() if times > 1]
 
 
-def test_whoever_was_asked_for_has_a_row(outcome: Outcome, upstream: Counting) -> None:
+def test_whoever_was_asked_for_has_a_row(outcome: Outcome, upstream: CountingProvider) -> None:
     _, rows, _ = outcome
     assert upstream.requested <= set(map(who_of, rows))
 
@@ -182,7 +182,7 @@ def test_who_left_is_counted(outcome: Outcome) -> None:
     assert ends["client_disconnected"] + ends["unknown"] == len(disconnected)
 
 
-def test_sums_are_what_the_provider_counted(outcome: Outcome, upstream: Counting) -> None:
+def test_sums_are_what_the_provider_counted(outcome: Outcome, upstream: CountingProvider) -> None:
     stories, rows, _ = outcome
     known = [
         row

@@ -12,7 +12,7 @@ import pytest
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow
-from tests.support.gateway.crowd import ClientView, Counting, ask, body_of, together
+from tests.support.gateway.counting_provider import ClientView, CountingProvider, ask, body_of, together
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 from tests.support.gateway.usage import stored_rows
@@ -35,8 +35,8 @@ KEYS = {name: new_key() for name in LIMITS}
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Counting]:
-    with Counting() as server:
+def upstream() -> Iterator[CountingProvider]:
+    with CountingProvider() as server:
         yield server
 
 
@@ -51,7 +51,9 @@ def store() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def ports(upstream: Counting, store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+def ports(
+    upstream: CountingProvider, store: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[int, int]]:
     config = f'[gateway]\nstore = "{store}"\n[chain]\nretries = 0\n' + record("openai", upstream.base_url)
     config += "".join(f'[keys.{name}]\nhash = "{KEYS[name][1]}"\n{LIMITS[name]}\n' for name in LIMITS)
     folders: list[Path] = [tmp_path_factory.mktemp("gateway") for _ in range(2)]
@@ -80,7 +82,7 @@ def crowd(ports: tuple[int, int], limit: str, model: str = "gpt-4o-mini") -> lis
     ],
 )
 def test_no_more_goes_out_than_a_limit_allows(
-    ports: tuple[int, int], upstream: Counting, limit: str, label: str, step: float, longest: int
+    ports: tuple[int, int], upstream: CountingProvider, limit: str, label: str, step: float, longest: int
 ) -> None:
     upstream.counted.clear()
     responses = crowd(ports, limit)
@@ -98,7 +100,7 @@ def test_no_more_goes_out_than_a_limit_allows(
             assert 0 < int(each.headers["retry-after"]) <= longest
 
 
-def test_no_more_are_under_way_than_a_key_has_seats(ports: tuple[int, int], upstream: Counting) -> None:
+def test_no_more_are_under_way_than_a_key_has_seats(ports: tuple[int, int], upstream: CountingProvider) -> None:
     upstream.most = 0
     refused = threading.Semaphore(0)
 
@@ -124,7 +126,7 @@ def test_no_more_are_under_way_than_a_key_has_seats(ports: tuple[int, int], upst
 
 
 def test_a_budget_counts_what_streams_used_also_when_they_were_left(
-    ports: tuple[int, int], upstream: Counting, store: str
+    ports: tuple[int, int], upstream: CountingProvider, store: str
 ) -> None:
     upstream.counted.clear()
     key = KEYS["disconnected"][0]

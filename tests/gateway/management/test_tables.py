@@ -13,7 +13,7 @@ from dragoman.gateway.management.secrets import hide_secrets, restore_secrets
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.store import open_store
 from tests.support.gateway.admin import ADMIN, ROOT_CONFIG, Admin, running
-from tests.support.gateway.crowd import Counting
+from tests.support.gateway.counting_provider import CountingProvider
 
 SECRET = "sk-provider-secret-1234567890"
 
@@ -94,7 +94,7 @@ def test_what_does_not_fit_the_config_is_refused(path: str, body: dict[str, Any]
 
 
 def test_a_provider_is_used_at_once_and_its_key_is_never_shown() -> None:
-    with Counting() as server:
+    with CountingProvider() as server:
 
         async def work(admin: Admin) -> None:
             table = {"wire": "openai_chat", "base_url": server.base_url, "api_key": SECRET, "needs_key": True}

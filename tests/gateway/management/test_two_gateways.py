@@ -16,7 +16,7 @@ import pytest
 from dragoman.gateway.store import open_store
 from tests.support.clock import slowness
 from tests.support.gateway.admin import ADMIN, ROOT_CONFIG, running
-from tests.support.gateway.crowd import ClientView, Counting, ask, together
+from tests.support.gateway.counting_provider import ClientView, CountingProvider, ask, together
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
@@ -24,13 +24,13 @@ CROWD = 120
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Counting]:
-    with Counting() as server:
+def upstream() -> Iterator[CountingProvider]:
+    with CountingProvider() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def gateways(upstream: Counting, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Gateway]]:
+def gateways(upstream: CountingProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Gateway]]:
     redis = RedisServer()
     try:
         redis.start()
@@ -135,7 +135,9 @@ def change_everything(number: int, one: Gateway, other: Gateway) -> dict[str, fl
     return {f"{each} {number}": seconds for each, seconds in times.items()}
 
 
-def test_limits_made_at_run_time_hold_at_both_exactly(gateways: tuple[Gateway, Gateway], upstream: Counting) -> None:
+def test_limits_made_at_run_time_hold_at_both_exactly(
+    gateways: tuple[Gateway, Gateway], upstream: CountingProvider
+) -> None:
     one, other = gateways
     do(one, "POST", "teams", {"name": "research", "requests_per_minute": 50})
     keys = [
@@ -157,7 +159,9 @@ def test_limits_made_at_run_time_hold_at_both_exactly(gateways: tuple[Gateway, G
     assert sum(passed.values()) + sum(used.values()) == 50  # the team's limit, which is per minute and not reset
 
 
-def test_limits_of_a_deployment_hold_for_both_together(gateways: tuple[Gateway, Gateway], upstream: Counting) -> None:
+def test_limits_of_a_deployment_hold_for_both_together(
+    gateways: tuple[Gateway, Gateway], upstream: CountingProvider
+) -> None:
     one, other = gateways
     table = {"wire": "openai_chat", "base_url": upstream.base_url, "needs_key": False}
     for name, limits in (("slow", {"requests_per_minute": 40}), ("narrow", {"concurrent": 3})):

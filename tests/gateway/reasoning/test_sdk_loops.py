@@ -11,7 +11,7 @@ from dragoman.types import Thinking, ToolCall
 from tests.support.gateway.interactions import interaction_steps
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.loops import STEPS, answer, received
-from tests.support.gateway.scenes import PORT
+from tests.support.gateway.matrix_cases import PORT
 
 ARGUMENTS = {"type": "object", "properties": PORT["properties"]}
 TOOLS = ("tide", "depth")

@@ -25,8 +25,8 @@ from dragoman.types import FinishReason, Image, Message, Part, Request, Response
 from dragoman.wires.common.history import result_media
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import to_budget, to_effort
-from tests.support.gateway.encounters import Pair
-from tests.support.gateway.scenes import SIGNED
+from tests.support.gateway.matrix_cases import SIGNED
+from tests.support.gateway.matrix_runs import Pair
 
 T = TypeVar("T", Response, Request, DragomanError)
 

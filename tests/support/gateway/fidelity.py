@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dragoman import wires
 from dragoman.errors import TimedOut, Truncated
 from tests.support.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, either
-from tests.support.gateway.encounters import PAIRS, Pair, expected_failure
-from tests.support.gateway.scenes import SCENES
+from tests.support.gateway.matrix_cases import CASES
+from tests.support.gateway.matrix_runs import PAIRS, Pair, expected_failure
 from tests.support.wires.content import WORDS, table
 
 
@@ -25,7 +25,7 @@ def page() -> str:
             "This page is made from `tests/support/gateway/differences.py` by",
             "`python -m tests.support.gateway.fidelity > docs/fidelity.md`.",
             "",
-            "The tests run these conversations: " + ", ".join(SCENES) + ". They also try every type",
+            "The tests run these conversations: " + ", ".join(CASES) + ". They also try every type",
             "of error, before a response and inside a stream, and a stream that is cut.",
             "",
             "## What a client gets",

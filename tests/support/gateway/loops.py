@@ -24,7 +24,7 @@ from dragoman.types import (
 )
 from tests.support.gateway.dialects import BASES, ClientResponse, app_of, events_of, request_of, send_blocking
 from tests.support.gateway.live import record
-from tests.support.gateway.scenes import DEPTH, QUESTION, TIDE
+from tests.support.gateway.matrix_cases import DEPTH, QUESTION, TIDE
 
 OPTIONS = "[chain]\nretries = 0\n"
 TEXT = Text(text="I look.")

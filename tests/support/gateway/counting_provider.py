@@ -1,4 +1,4 @@
-"""A crowd of clients before gateways, and a provider behind them that counts what it answers. All on 127.0.0.1."""
+"""A provider that counts what it answers, and many clients of the gateways in front of it. All on 127.0.0.1."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ AT_ONCE = 100
 """Words of a stream that are written together. To write all of a long one would take 8 ms, in which nobody is answered."""
 
 
-class Counting:
+class CountingProvider:
     """A provider of OpenAI's protocol. The model says what becomes of a request, its text who asks, `max_tokens` how long:
 
     refuse      500
@@ -184,13 +184,13 @@ async def ask(port: int, body: dict[str, Any], key: str, /, *, id: str = "", wor
             if words is not None and got.count(WORD.encode()) >= words:
                 break
     except OSError:
-        return _heard(got)
+        return _client_view(got)
     finally:
         writer.close()
-    return _heard(got)
+    return _client_view(got)
 
 
-def _heard(data: bytes) -> ClientView:
+def _client_view(data: bytes) -> ClientView:
     head, _, body = data.partition(b"\r\n\r\n")
     if not _:
         return ClientView()

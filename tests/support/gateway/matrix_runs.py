@@ -1,4 +1,4 @@
-"""A client's dialect, a provider's wire and a scene in; what each of the two saw of the other out. Without a socket."""
+"""Runs one case of the matrix: a client of a dialect calls a provider of a wire. A turn has what each of them saw."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -18,7 +18,7 @@ from dragoman.testing import ErrorInside200, RawResponse, Scripted, ScriptLine
 from dragoman.types import Request, Response
 from tests.support.gateway.dialects import BASES, ClientResponse, app_of, events_of, request_of, send_blocking
 from tests.support.gateway.live import record
-from tests.support.gateway.scenes import QUESTION, SCENES, follow
+from tests.support.gateway.matrix_cases import CASES, QUESTION, follow
 
 WORDS = "At six"
 """What a provider says before it fails in the middle."""
@@ -60,7 +60,7 @@ class Failure(NamedTuple):
     seen: ClientResponse
 
 
-def app_before(wire: str, script: Scripted) -> App:
+def app_for(wire: str, script: Scripted) -> App:
     """A gateway whose only provider speaks a wire and follows a script; what it knows of earlier requests is gone."""
     app = _app()
     app.runtime = Runtime(_config(wire), {})
@@ -81,11 +81,11 @@ def _config(wire: str) -> Config:
 
 
 @cache
-def talk(pair: Pair, scene: str) -> list[Turn]:
+def talk(pair: Pair, case: str) -> list[Turn]:
     """A conversation, to its end."""
-    found = SCENES[scene]
+    found = CASES[case]
     script = Scripted(*found.answers(pair.provider))
-    app = app_before(pair.provider, script)
+    app = app_for(pair.provider, script)
     request = replace(found.request, stream=pair.stream)
     turns: list[Turn] = []
     headers: dict[str, str] = {}
@@ -104,7 +104,7 @@ def fail(pair: Pair, line: ScriptLine) -> Failure:
     """A question to a provider that fails."""
     request = Request(messages=(QUESTION,), stream=pair.stream)
     script = Scripted(line, repeat=True)
-    seen = send_blocking(app_before(pair.provider, script), request_of(pair.client, "up/m", request))
+    seen = send_blocking(app_for(pair.provider, script), request_of(pair.client, "up/m", request))
     return failure_of(pair.client, request, seen)
 
 
@@ -130,11 +130,11 @@ def expected_failure(dialect: str, error: DragomanError, *, inside: bool) -> Fai
         reply = wire.server.encode_error(error)
         seen = ClientResponse(reply.status, dict(reply.headers), [reply.body])
     else:
-        seen = ClientResponse(200, {}, [said_before(dialect, error)])
+        seen = ClientResponse(200, {}, [text_before(dialect, error)])
     return failure_of(dialect, Request(stream=True), seen)
 
 
-def said_before(wire: str, error: DragomanError | None) -> bytes:
+def text_before(wire: str, error: DragomanError | None) -> bytes:
     """The bytes of a stream that says some words and then an error, or nothing more."""
     encoder = wires.get(wire).server.stream_encoder(Request(stream=True))
     begun: list[Event | DragomanError] = [
@@ -147,4 +147,4 @@ def said_before(wire: str, error: DragomanError | None) -> bytes:
 
 def in_the_middle(pair: Pair, error: DragomanError) -> ScriptLine:
     """A provider that fails when it has begun: in a stream after some words, otherwise behind a 200."""
-    return RawResponse(body=said_before(pair.provider, error)) if pair.stream else ErrorInside200(error)
+    return RawResponse(body=text_before(pair.provider, error)) if pair.stream else ErrorInside200(error)

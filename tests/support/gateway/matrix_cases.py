@@ -1,4 +1,4 @@
-"""What is asked and answered in the matrix: conversations that every client has with every provider."""
+"""The cases of the matrix: conversations that every client has with every provider."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ SIGNED: dict[str, JsonObject] = {
 """How a provider signs what its model thought, where it does."""
 
 
-class Scene(msgspec.Struct, frozen=True):
+class MatrixCase(msgspec.Struct, frozen=True):
     """A conversation: what is asked, what a provider of some wire answers each time, what the client says to that."""
 
     name: str
@@ -103,9 +103,9 @@ def always(*answers: Response) -> Callable[[str], tuple[Response, ...]]:
     return lambda _wire: answers
 
 
-_ALL: tuple[Scene, ...] = (
-    Scene("text", Request(system="Be brief.", messages=(QUESTION,)), always(answer("At six.", usage=PORTIONS))),
-    Scene(
+_ALL: tuple[MatrixCase, ...] = (
+    MatrixCase("text", Request(system="Be brief.", messages=(QUESTION,)), always(answer("At six.", usage=PORTIONS))),
+    MatrixCase(
         "options",
         Request(
             messages=(QUESTION,),
@@ -120,30 +120,30 @@ _ALL: tuple[Scene, ...] = (
         ),
         always(answer("At six.")),
     ),
-    Scene(
+    MatrixCase(
         "tools over two turns",
         Request(messages=(QUESTION,), tools=(TIDE,)),
         always(answer(call(1, "tide")), answer("At six.")),
         results,
     ),
-    Scene(
+    MatrixCase(
         "parallel tools",
         Request(messages=(QUESTION,), tools=(TIDE, DEPTH)),
         always(answer("I look.", call(1, "tide"), call(2, "depth")), answer("At six.")),
         results,
     ),
-    Scene(
+    MatrixCase(
         "tool error",
         Request(messages=(QUESTION,), tools=(TIDE,), tool_choice="required"),
         always(answer(call(1, "tide")), answer("I do not know.")),
         lambda response: results(response, is_error=True),
     ),
-    Scene(
+    MatrixCase(
         "image",
         Request(messages=(user(PICTURE, "What is this?", PICTURE),)),
         always(answer("Red and blue.")),
     ),
-    Scene(
+    MatrixCase(
         "image in a result",
         Request(messages=(QUESTION,), tools=(TIDE,)),
         always(answer(call(1, "tide")), answer("At six.")),
@@ -151,25 +151,25 @@ _ALL: tuple[Scene, ...] = (
             ToolResult(id=response.tool_calls[0].id, name="tide", content=(Text(text="See:"), PICTURE))
         ),
     ),
-    Scene("structured", Request(messages=(QUESTION,), schema=PORT), always(answer('{"port":"Brest"}'))),
-    Scene(
+    MatrixCase("structured", Request(messages=(QUESTION,), schema=PORT), always(answer('{"port":"Brest"}'))),
+    MatrixCase(
         "thinking over two turns",
         Request(messages=(QUESTION,), reasoning="high"),
         lambda wire: (answer(thought(wire), "At six."), answer("At seven.")),
         lambda _response: user("And tomorrow?"),
     ),
-    Scene(
+    MatrixCase(
         "thinking before a call",
         Request(messages=(QUESTION,), tools=(TIDE,), reasoning="high"),
         lambda wire: (answer(thought(wire), call(1, "tide")), answer("At six.")),
         results,
     ),
-    Scene(
+    MatrixCase(
         "length stop",
         Request(messages=(QUESTION,), max_tokens=2000),
         always(answer("At s", reason="length")),
     ),
-    Scene("unknown end", Request(messages=(QUESTION,)), always(answer("At", reason="other"))),
-    Scene("blocked", Request(messages=(QUESTION,)), always(answer("No.", reason="blocked"))),
+    MatrixCase("unknown end", Request(messages=(QUESTION,)), always(answer("At", reason="other"))),
+    MatrixCase("blocked", Request(messages=(QUESTION,)), always(answer("No.", reason="blocked"))),
 )
-SCENES = {scene.name: scene for scene in _ALL}
+CASES = {case.name: case for case in _ALL}
