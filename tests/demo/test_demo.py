@@ -308,6 +308,11 @@ def test_a_cut_answer_is_truncated() -> None:
     assert caught.value.partial.text
 
 
+def test_the_error_of_the_slow_model_names_it() -> None:
+    with pytest.raises(TimedOut, match=r"^demo/slow: no response within `total` \(0\.05 s\)$"):
+        Registry(env={}).model("demo/slow", retries=0).generate("hi", timeout=0.05)
+
+
 def test_a_plain_call_of_the_slow_model_ends_at_first_event() -> None:
     model = Registry(env={}).model("demo/slow, demo/any", retries=1, backoff=0.0)
     began = time.monotonic()
@@ -315,7 +320,7 @@ def test_a_plain_call_of_the_slow_model_ends_at_first_event() -> None:
     assert [attempt.outcome for attempt in response.attempts] == ["failed", "failed", "served"]
     assert time.monotonic() - began < 5
     error = str(response.attempts[0].error)
-    assert error == "TimedOut: demo: no response within `first_event` (0.05 s)"
+    assert error == "TimedOut: no response within `first_event` (0.05 s)"
 
 
 def test_an_async_plain_call_of_the_slow_model_ends_at_first_event() -> None:

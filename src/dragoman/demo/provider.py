@@ -103,7 +103,7 @@ def _delay(effect: Send | Open) -> float:
 
 def _check_time(effect: Send | Open) -> None:
     if _limit(effect) <= SLOW_SECONDS and _model_of(effect.request) == "slow":
-        raise TimedOut("demo: no response in time")
+        raise TimedOut("no response in time")
 
 
 def _limit(effect: Send | Open) -> float:

@@ -132,11 +132,11 @@ class _ScriptedHandle(MemoryHandle):
 
 def _error_without_head(ending: Ending) -> DragomanError:
     if ending == "stall":
-        return TimedOut("scripted: no response in time")
+        return TimedOut("no response in time")
     return ConnectFailed("scripted: connection refused")
 
 
 def _error_in_body(ending: Ending) -> DragomanError:
     if ending == "stall":
-        return TimedOut("scripted: no response in time")
+        return TimedOut("no response in time")
     return Reset("scripted: the connection was reset")
