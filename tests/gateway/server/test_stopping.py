@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -42,13 +43,15 @@ class Slow(FaultyServer):
         return super()._answer(connection, http)  # type: ignore[arg-type] # as they came
 
 
-def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_for_all", [False, pytest.param(True, id="sent to all processes, as systemd may")])
+def test_sigterm_finishes_what_runs(tmp_path: Path, is_for_all: bool) -> None:  # noqa: FBT001
     with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
         with ThreadPoolExecutor(8) as pool:
             answers = [pool.submit(gateway.post, "/v1/chat/completions", chat("up/m")) for _ in range(8)]
             for _ in answers:
                 assert upstream.request_received.acquire(timeout=PATIENCE)
-            gateway.process.send_signal(signal.SIGTERM)
+            for process in gateway.processes()[::-1] if is_for_all else [gateway.process.pid]:
+                os.kill(process, signal.SIGTERM)
             gateway.wait_until(lambda: is_refused(gateway))
             upstream.may_go.set()
             assert [answer.result()[0] for answer in answers] == [200] * 8

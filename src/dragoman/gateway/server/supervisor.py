@@ -168,8 +168,9 @@ class _Supervisor:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1):
                 signal.signal(number, signal.SIG_IGN)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent tells us
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            # Both may go to all processes at once; the parent tells us. Programs that we start must not ignore SIGTERM.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: None)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for other in (
                 ours,
