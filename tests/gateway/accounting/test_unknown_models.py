@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -19,7 +20,7 @@ MISSING = b'{"error": {"message": "no such model", "code": "model_not_found"}}'
 
 
 def test_unknown_models_share_one_sum() -> None:
-    async def ask() -> tuple[set[tuple[str, str | None]], int]:
+    async def ask() -> tuple[set[tuple[str, str | None]], int, str]:
         line = RawResponse(status=404, headers={"content-type": "application/json"}, body=MISSING)
         with FaultyServer(line, repeat=True) as upstream:
             app = app_of(KEYED + "[chain]\nretries = 0\n" + record("up", upstream.base_url()))
@@ -31,9 +32,11 @@ def test_unknown_models_share_one_sum() -> None:
         (first, *_) = rows = await usage_rows(app.runtime.accounting)
         assert isinstance(first, UsageRow)
         sums = await usage_sums(app.runtime.accounting, first.day, first.day)
-        return {(total.model, total.target) for total in sums}, len(rows)
+        metrics = (await app.runtime.accounting.scrape()).decode()
+        return {(total.model, total.target) for total in sums}, len(rows), metrics
 
-    names, rows = asyncio.run(ask())
+    names, rows, metrics = asyncio.run(ask())
+    assert set(re.findall('target="([^"]*)"', metrics)) == {"", "up/(unknown)"}
     assert names == {("(unknown)", None), ("(unknown)", "up/(unknown)")}
     assert rows == 80
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman.engine.health import CooldownStarted
-from dragoman.errors import DragomanError, StoreDown, redact
+from dragoman.errors import DragomanError, ModelNotFound, StoreDown, redact
 from dragoman.events import CallDelta, PartDelta
 from dragoman.gateway.accounting.bodies import BodyRecord, body_record
 from dragoman.gateway.accounting.pricing import Prices
@@ -31,7 +31,7 @@ from dragoman.gateway.accounting.quotas import (
     QuotaReservation,
     Quotas,
 )
-from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
+from dragoman.gateway.accounting.usage import RecentRequests, UsageLog, error_type
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics import Lines, Metrics, encode_metrics
@@ -176,7 +176,7 @@ class Accounting:
 
     def count_finished(self, row: UsageRow, /, *, attempts: Sequence[Attempt] = (), was_started: bool = False) -> None:
         """Count and log a finished request."""
-        self.metrics.request_ended(row, was_started=was_started)
+        self.metrics.request_ended(_with_unknown_model(row), was_started=was_started)
         self.recent.add(row, attempts)
         if self.log is not None:
             self.log.write_request(row)
@@ -296,7 +296,9 @@ class RequestRecord:
             return
         if (name := redact_name(attempt.target)) != attempt.target:
             attempt = msgspec.structs.replace(attempt, target=name)
-        self._accounting.metrics.record_attempt(attempt)
+        is_unknown = error_type(attempt.error) == ModelNotFound.__name__
+        counted = msgspec.structs.replace(attempt, target=_unknown_model_of(name)) if is_unknown else attempt
+        self._accounting.metrics.record_attempt(counted)
         self._attempts.append(attempt)
         self._is_answered = attempt.outcome == "served"
         if attempt.outcome == "failed":
@@ -360,8 +362,7 @@ class RequestRecord:
         accounting.count_finished(row, attempts=self._attempts, was_started=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
-        if outcome == "failed" and isinstance(error, DragomanError) and error.http_status == NOT_FOUND:
-            row = msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=_unknown_model_of(row.target))
+        row = _with_unknown_model(row)
         if accounting.store.is_shared:
             await asyncio.shield(accounting.start_task(self._write(row, response)))
         elif self._reservation.limits or self.bodies is not None:
@@ -416,8 +417,16 @@ class RequestRecord:
             self._accounting.alerts.check_budgets(self._reservation)
 
 
-def _unknown_model_of(target: str | None) -> str | None:
-    return None if target is None else f"{target.partition('/')[0]}/{UNKNOWN_MODEL}"
+def _with_unknown_model(row: UsageRow) -> UsageRow:
+    """The row, with one name for all models that no provider has."""
+    if row.outcome != "failed" or row.status != NOT_FOUND:
+        return row
+    target = None if row.target is None else _unknown_model_of(row.target)
+    return msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=target)
+
+
+def _unknown_model_of(target: str) -> str:
+    return f"{target.partition('/')[0]}/{UNKNOWN_MODEL}"
 
 
 def redact_name(name: str, /) -> str:
