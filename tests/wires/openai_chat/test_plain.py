@@ -107,6 +107,7 @@ BODY_FIELDS: dict[str, Any] = {
     "search_results": [None, [], [{"url": "https://x", "title": "X"}]],
     "prompt_filter_results": [None, [], [{"prompt_index": 0, "content_filter_results": {"hate": {}}}]],
     "service_tier": [None, "default", 7],
+    "moderation": [None, {}, {"input": {"type": "moderation_results", "results": []}}],
 }
 
 

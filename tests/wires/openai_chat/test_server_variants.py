@@ -180,3 +180,21 @@ def test_arguments_that_are_encoded_twice_are_not_shown_in_pieces() -> None:
     assert error is None
     assert not any(isinstance(event, CallDelta) for event in events)
     assert fold(events).tool_calls[0].arguments == {"port": "Brest"}
+
+
+def test_the_scores_of_a_moderation_reach_the_client() -> None:
+    scores = {"input": {"type": "moderation_results", "model": "m", "results": [{"flagged": False}]}}
+    choice = {"index": 0, "finish_reason": "stop"}
+    body = {"choices": [{**choice, "message": {"content": "Six."}}], "moderation": scores}
+    whole = fold(WIRE.client.decode_body(json.dumps(body).encode()))
+    chunks = [{"choices": [{**choice, "delta": {"content": "Six."}}]}, {"choices": [], "moderation": scores}]
+    data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
+    events, error = laws.read(WIRE.client.stream_decoder(), [data])
+    assert error is None
+    for response in (whole, fold(events)):
+        assert json.loads(WIRE.server.encode_body(response).body)["moderation"] == scores
+        encoder = WIRE.server.stream_encoder(Request())
+        sent = b"".join(encoder.feed(event) for event in to_events(response))
+        events, error = laws.read(WIRE.client.stream_decoder(), [sent])
+        assert error is None
+        assert fold(events).finish == response.finish

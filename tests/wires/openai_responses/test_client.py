@@ -1335,3 +1335,12 @@ def test_the_whole_input_of_a_custom_tool_is_read() -> None:
     decoded, error = read(CLIENT.stream_decoder(), [stream_of(*events)])
     assert error is None
     assert [call.arguments for call in fold(decoded).tool_calls] == [{"input": "ls"}]
+
+
+@pytest.mark.parametrize("more", [{}, {"content_filters": [{"source_type": "prompt", "blocked": False}]}])
+def test_the_scores_of_a_moderation_reach_the_client(more: JsonObject) -> None:
+    scores = {"input": {"type": "moderation_results", "results": [{"flagged": False}]}}
+    response = fold(CLIENT.decode_body(body(moderation=scores, **more)))
+    said = msgspec.json.decode(WIRE.server.encode_body(response).body)
+    assert said["moderation"] == scores
+    assert fold(CLIENT.decode_body(msgspec.json.encode(said))).finish == response.finish

@@ -64,6 +64,7 @@ from dragoman.wires.openai_chat.schema import (
     FILTERS,
     FINISH_REASONS,
     FUNCTION_CALL,
+    MODERATION,
     NAME,
     PROMPT_FILTERS,
     ChatChoice,
@@ -104,6 +105,7 @@ class ChatDecoder:
         self._annotations: JsonObject = {}
         self._prompt_filters: JsonObject = {}
         self._filters: JsonObject = {}
+        self._moderation: JsonObject = {}
         self._images: list[JsonObject] = []
         self._template = DeltaTemplate()
 
@@ -178,6 +180,9 @@ class ChatDecoder:
                 self._annotations[key] = value
         if chunk.service_tier is not None and isinstance(chunk.service_tier, str):
             self.out.service_tier = chunk.service_tier
+        if is_object(chunk.moderation):
+            self.out.count_characters(len(encode_json(chunk.moderation)))
+            self._moderation = chunk.moderation
         if chunk.prompt_filter_results:
             self._prompt_filters = self._merge_filters(
                 self._prompt_filters, prompt_results(chunk.prompt_filter_results)
@@ -395,6 +400,8 @@ class ChatDecoder:
         note_cut_prompt(self.out, self._request, NAME)
         self.out.other_choices = tuple([self._others[index].as_choice(self.out) for index in sorted(self._others)])
         extra: JsonObject = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH_REASONS else {}
+        if self._moderation:
+            extra[MODERATION] = self._moderation
         if self._filters or self._prompt_filters:
             self.out.notices.extend(filter_notices(self._prompt_filters, self._filters))
             filters = {PROMPT_FILTERS: self._prompt_filters, FILTERS: self._filters}

@@ -80,6 +80,7 @@ class _PlainBody(msgspec.Struct, gc=False):
     search_results: _NoList = None
     service_tier: Any = None
     prompt_filter_results: _NoList = None
+    moderation: None = None
 
 
 _BODY = msgspec.json.Decoder(_PlainBody, strict=False)

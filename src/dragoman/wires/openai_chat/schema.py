@@ -26,6 +26,8 @@ MESSAGE_CITATIONS = ("annotations", "context")
 """Fields of a message that have citations."""
 PROMPT_FILTERS, FILTERS = "prompt_filter_results", "content_filter_results"
 """Results of content filters: of the prompt, in the body; of the answer, in a choice."""
+MODERATION = "moderation"
+"""The member of a body with the scores of a moderation that the request asked for (2026-06)."""
 TEXT_PLACEHOLDER = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
 """A placeholder for a piece of text, which occurs nowhere else in a chunk."""
 FUNCTION_CALL = "function_call"
@@ -192,6 +194,7 @@ class ChatChunk(msgspec.Struct, gc=False):
     search_results: Any = None
     service_tier: Any = None
     prompt_filter_results: Any = None
+    moderation: Any = None
 
 
 class ChatRequest(msgspec.Struct):

@@ -51,6 +51,7 @@ from dragoman.wires.openai_chat.schema import (
     FINISH_REASON_TO_WIRE,
     FUNCTION_CALL,
     MESSAGE_CITATIONS,
+    MODERATION,
     NAME,
     PROMPT_FILTERS,
     REASONING_FIELDS,
@@ -278,9 +279,11 @@ def encode_filters(finish: Finish) -> JsonObject:
 
 
 def encode_prompt_filters(finish: Finish) -> JsonObject:
-    """The field of a body with the results of content filters for the prompt."""
-    results = wire_extra(finish.extra, NAME).get(PROMPT_FILTERS)
-    return {PROMPT_FILTERS: [{"prompt_index": 0, FILTERS: results}]} if results else {}
+    """The fields of a body with the results of content filters for the prompt, and of a moderation."""
+    own = wire_extra(finish.extra, NAME)
+    moderation = {MODERATION: own[MODERATION]} if MODERATION in own else {}
+    results = own.get(PROMPT_FILTERS)
+    return {**({PROMPT_FILTERS: [{"prompt_index": 0, FILTERS: results}]} if results else {}), **moderation}
 
 
 def text_extra(parts: Iterable[Part]) -> JsonObject:

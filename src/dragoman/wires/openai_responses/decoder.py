@@ -509,18 +509,19 @@ class ResponsesDecoder:
         detail = (response.incomplete_details or {}).get("reason")
         raw = detail if isinstance(detail, str) and detail else status
         reason = finish_reason(raw, calls=out.has_calls, asks_approval=self._asks_approval, refused=self._refused)
-        is_blocked, extra = self._read_filters(response.content_filters)
+        is_blocked, extra = self._read_filters(response)
         out.finish(Finish(reason="blocked" if is_blocked and reason == "stop" else reason, raw=raw, extra=extra))
 
-    def _read_filters(self, filters: object) -> tuple[bool, dict[str, Any]]:
+    def _read_filters(self, response: ResponseObject) -> tuple[bool, dict[str, Any]]:
         """Whether a content filter blocked the answer, and the results for the `extra` of the finish."""
-        known = objects(filters)
+        scores: JsonObject = {"moderation": response.moderation} if response.moderation else {}
+        known = objects(response.content_filters)
         if not known:
-            return False, {}
+            return False, make_extra(NAME, scores)
         answer = [item for item in known if item.get("source_type") != "prompt"]
         prompt = [item for item in known if item.get("source_type") == "prompt"]
         self.out.notices.extend(filter_notices(prompt_results(prompt), prompt_results(answer)))
-        return any(item.get("blocked") is True for item in answer), make_extra(NAME, {FILTERS: known})
+        return any(item.get("blocked") is True for item in answer), make_extra(NAME, {FILTERS: known, **scores})
 
 
 class _Output:

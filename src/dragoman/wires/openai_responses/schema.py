@@ -18,6 +18,8 @@ LOGPROBS = "message.output_text.logprobs"
 RARE_FIELDS = {name: name for name in ("logprobs", "top_logprobs", "service_tier", "verbosity")}
 CUSTOM = "custom_tool_call"
 FILTERS = "content_filters"
+KEPT = (FILTERS, "moderation")
+"""Members of a response that clients get back as they came."""
 """The member of a response with the results of content filters."""
 MIN_OUTPUT = 16
 """The minimum of `max_output_tokens` (seen 2026-07)."""
@@ -87,6 +89,7 @@ class ResponseObject(msgspec.Struct):
     incomplete_details: JsonObject | None = None
     service_tier: Any = None
     content_filters: Any = None
+    moderation: Any = None
 
 
 class ResponsesStreamEvent(msgspec.Struct):
