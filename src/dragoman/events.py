@@ -587,9 +587,6 @@ class Assembler:
 
 
 def check_open(count: int, /) -> None:
-    """Raise TooLarge if too many parts are open.
-
-    >>> check_open(MAX_OPEN - 1)
-    """
+    """Raise TooLarge if too many parts are open."""
     if count >= MAX_OPEN:
         raise TooLarge(f"the response has more than {MAX_OPEN} open parts")

@@ -176,10 +176,7 @@ def _check_members(pool: DeploymentPool) -> None:
 
 
 def check_fallbacks(fallbacks: Fallbacks, /) -> None:
-    """Refuse a kind of error that is not known, and what is not a spec.
-
-    >>> check_fallbacks({"context_too_long": "google/gemini-2.5-pro"})
-    """
+    """Refuse a kind of error that is not known, and what is not a spec."""
     for kind, spec in fallbacks.items():
         if kind not in ERROR_KINDS:
             known = ", ".join(ERROR_KINDS)

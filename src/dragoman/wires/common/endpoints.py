@@ -39,11 +39,16 @@ Embeddable: TypeAlias = str | Sequence[int]
 class Endpoints:
     """The endpoints of a wire; those that it does not override raise `Unsupported`.
 
+    `models` is the path of the list of models, if it is the same for all targets of the wire.
+
     >>> from dragoman import wires
     >>> target = Target(provider="p", model="m", wire="ollama", base_url="http://x")
     >>> wires.get("ollama").endpoints.encode_models(target).path
     '/api/tags'
     """
+
+    def __init__(self, models: str | None = None) -> None:
+        self._models = models
 
     def embedding_form(self, _target: Target, /) -> EmbeddingForm:
         """The form of a target's requests for embeddings."""
@@ -55,7 +60,9 @@ class Endpoints:
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         """The request for the list of models."""
-        raise Unsupported(f"{target.provider}: listing models is not supported")
+        if self._models is None:
+            raise Unsupported(f"{target.provider}: listing models is not supported")
+        return get_request(target, self._models)
 
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
         """The models of a response."""

@@ -26,6 +26,7 @@ from dragoman.http import MAX_WAIT, Head, decode_duration, redact_url, retry_aft
 from dragoman.types import JsonObject, Usage, is_list, is_object
 from dragoman.wires.common.classify import classify
 from dragoman.wires.common.content_filters import describe_filter_error
+from dragoman.wires.common.json import DECODE_ERRORS, whole_number
 
 E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
@@ -58,7 +59,7 @@ def _decode_json(body: bytes) -> Any:
     for text in (body, b"\n".join(line for line in lines if not line.startswith(b":")) if frame is None else frame):
         try:
             return _ANY.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except DECODE_ERRORS:
             continue
     return body[:MAX_PROVIDER_MESSAGE].decode("utf-8", "replace").strip()
 
@@ -75,14 +76,14 @@ def error_from_json(data: object, head: Head | None = None, /, *, usage: Usage |
         _redirect(head) or _message(facts)[:MAX_PROVIDER_MESSAGE] or (f"HTTP {head.status}" if head else "no message")
     )
     codes = tuple(facts.get(key) for key in _CODES)
-    status = _int(facts.get("status_code") or facts.get("raw_status_code"))
+    status = whole_number(facts.get("status_code") or facts.get("raw_status_code"))
     return classify(
         message,
         status=head.status if head and (head.status >= 400 or status is None) else status,
         codes=tuple(code for code in codes if isinstance(code, str | int) and not isinstance(code, bool)),
         retry_after=_retry_after(facts, head),
-        tokens=_int(facts.get("n_prompt_tokens")),
-        limit=_int(facts.get("n_ctx")),
+        tokens=whole_number(facts.get("n_prompt_tokens")),
+        limit=whole_number(facts.get("n_ctx")),
         usage=usage,
     )
 
@@ -257,10 +258,6 @@ def _retry_after(facts: dict[str, Any], head: Head | None) -> float | None:
     delay = facts.get("retryDelay")
     seconds = decode_duration(delay) if isinstance(delay, str) else None
     return None if seconds is None else min(MAX_WAIT, seconds)
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def error_headers(error: DragomanError, /) -> dict[str, str]:

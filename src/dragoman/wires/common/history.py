@@ -535,10 +535,7 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
 
 
 def check_prompt(request: Request, encoded: Sequence[object], target: Target, /) -> None:
-    """Raise an error if nothing of the messages can be sent: empty texts, or only parts of other wires.
-
-    >>> check_prompt(Request(), [], Target(provider="p", model="m", wire="w", base_url="https://x"))
-    """
+    """Raise an error if nothing of the messages can be sent: empty texts, or only parts of other wires."""
     if encoded or not request.messages:
         return
     if any(not isinstance(part, Text) for message in request.messages for part in message.parts):

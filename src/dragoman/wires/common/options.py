@@ -357,11 +357,7 @@ def schema_name(request: Request, notes: NoticeCollector, /) -> str:
 
 
 def schema_strict(request: Request, schema: JsonObject, target: Target, notes: NoticeCollector, /) -> bool | None:
-    """The request's `schema_strict`; None if the target or the schema does not support it.
-
-    >>> from dragoman.targets.providers import target
-    >>> schema_strict(Request(schema_strict=True), {"type": "object"}, target("openai/x"), NoticeCollector("w"))
-    """
+    """The request's `schema_strict`; None if the target or the schema does not support it."""
     strict = request.schema_strict
     if target.quirks.strict and (not strict or is_strict(schema)):
         return strict

@@ -213,14 +213,7 @@ class StaticDocument(msgspec.Struct, frozen=True):
 
 
 class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """A response that a server stores, with the messages of the conversation up to and including it.
-
-    >>> from dragoman.types import Finish, Message, dump, load
-    >>> response = Response(message=Message(role="assistant"), finish=Finish(reason="stop"))
-    >>> stored = StoredResponse(messages=(), response=response)
-    >>> load(dump(stored), StoredResponse) == stored
-    True
-    """
+    """A response that a server stores, with the messages of the conversation up to and including it."""
 
     messages: tuple[Message, ...]
     response: Response

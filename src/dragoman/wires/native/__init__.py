@@ -5,9 +5,9 @@ It resembles chat completions, but arguments are objects, tool calls arrive whol
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client_half import WireClient
+from dragoman.wires.common.endpoints import Endpoints
 from dragoman.wires.native.decoder import NativeDecoder, decode_error
 from dragoman.wires.native.encoder import encode_request, encode_tools
-from dragoman.wires.native.endpoints import ENDPOINTS
 from dragoman.wires.native.parts import encode_hosted_tool, encode_result
 from dragoman.wires.native.schema import NAME
 from dragoman.wires.native.server import NativeServer
@@ -28,6 +28,6 @@ WIRE = Wire(
     server=NativeServer(),
     gateway_call_ids=True,
     lists_notices=True,
-    endpoints=ENDPOINTS,
+    endpoints=Endpoints("/models"),
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -7,15 +7,12 @@ from dragoman.targets.target import Target
 from dragoman.types.embedding import EmbeddingOptions
 from dragoman.wires.common.embedding_forms import OLLAMA, EmbeddingForm, encode_embedding_options
 from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
-from dragoman.wires.common.http import get_request, post_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.ollama.schema import NAME
 
 
 class _Endpoints(Endpoints):
-    def encode_models(self, target: Target, /) -> HttpRequest:
-        return get_request(target, "/api/tags")
-
     def embedding_form(self, _target: Target, /) -> EmbeddingForm:
         return OLLAMA
 
@@ -28,4 +25,4 @@ class _Endpoints(Endpoints):
         return post_request(target, "/api/embed", body, notes)
 
 
-ENDPOINTS = _Endpoints()
+ENDPOINTS = _Endpoints("/api/tags")

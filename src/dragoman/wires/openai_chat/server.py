@@ -43,7 +43,7 @@ from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
-from dragoman.wires.common.json import encode_json, whole_number, without_none
+from dragoman.wires.common.json import DECODE_ERRORS, encode_json, whole_number, without_none
 from dragoman.wires.common.open_turns import UnlinkedResult
 from dragoman.wires.common.options import EFFORTS, tier_word
 from dragoman.wires.common.request_body import (
@@ -229,7 +229,7 @@ def decode_plain(body: bytes) -> tuple[str, Request] | None:
     """Decode a request with text messages only, at a fifth of the cost; None for all other requests."""
     try:
         plain = _PLAIN.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None
     most = plain.max_tokens
     if not (is_within(plain.temperature, 2) and is_within(plain.top_p, 1) and (most is None or -1 <= most <= MOST)):
