@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from dragoman.gateway.reasoning.incoming import RequestTags
 from dragoman.gateway.reasoning.outgoing import AnswerTagger
 from dragoman.gateway.reasoning.places import DIALECTS_WITHOUT_TAGS, TAG_WRITERS
-from dragoman.gateway.reasoning.state import origin_of
+from dragoman.gateway.reasoning.state import AnswerState, origin_of
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.targets.target import Target
 from dragoman.types import Finish, Message, Part, Request, Response, Text, Thinking, ToolCall, user
@@ -49,7 +49,7 @@ def answers(draw: st.DrawFn) -> tuple[Part, ...]:
 
 def tagged(dialect: str, parts: tuple[Part, ...]) -> Request:
     """The next request of a client that sends back what it got."""
-    tagger = AnswerTagger(dialect, origin_of(TARGET, KEY), KEY, has_store=False)
+    tagger = AnswerTagger(dialect, AnswerState(origin_of(TARGET, KEY), ()), KEY, has_store=False)
     response = Response(message=Message(role="assistant", parts=parts), finish=Finish(reason="stop"))
     sent = [seen(dialect, part) for part in tagger.tag_response(response).message.parts]
     return Request(messages=(user("?"), Message(role="assistant", parts=tuple(sent)), user("!")))

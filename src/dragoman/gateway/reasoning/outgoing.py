@@ -12,9 +12,7 @@ from msgspec.structs import replace
 from dragoman.events import CallDelta, Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
 from dragoman.gateway.reasoning.places import DIALECTS_THAT_LOSE_TAGS, TAG_WRITERS, TagWriter
 from dragoman.gateway.reasoning.state import (
-    AnswerPosition,
     AnswerState,
-    Origin,
     PartState,
     call_digest,
     part_state,
@@ -35,21 +33,19 @@ class AnswerTagger:
     def __init__(
         self,
         dialect: str,
-        origin: Origin,
+        state: AnswerState,
         key: TagKey,
         /,
         *,
         has_store: bool,
         has_tags: bool = True,
         parts_before: int = 0,
-        position: AnswerPosition | None = None,
-        losses: int = 0,
         returned: Callable[[ToolCall], ToolCall] | None = None,
     ) -> None:
-        """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged.
+        """`state`: the state of the answer, without its parts; `has_store`: whether long states go to the store.
 
-        Without `has_tags`, the state is only for the store. `position` and `losses` are as in
-        `AnswerState`. `returned`: a call as the client will send it back, if that may differ.
+        Without `has_tags`, the state is only for the store. `parts_before`: the texts that were not tagged;
+        `returned`: a call as the client will send it back, if that may differ.
         """
         self.notices: tuple[Notice, ...] = ()
         self.calls: list[ToolCall] = []
@@ -60,12 +56,10 @@ class AnswerTagger:
         """The state of all parts, if the dialect needs it in the store."""
         self._writes: dict[str, bytes] = {}
         self.dialect = dialect
-        self.origin = origin
+        self._answer_state = state
         self.key = key
         self._has_store = has_store
         self._has_tags = has_tags
-        self._position = position
-        self._losses = losses
         self._returned = returned
         self._tag_writer = (TAG_WRITERS[dialect] if has_tags else TagWriter)(self._make_tag)
         self._indexes: dict[int, int] = {}
@@ -132,7 +126,7 @@ class AnswerTagger:
     def _end(self, event: PartEnded) -> Iterable[Event]:
         if event.index in self._started and isinstance(event.part, ToolCall):
             return self._end_call(event, event.part)
-        before, part, after = self._tag_writer.add_tag(event.part, self._state(event.part))
+        before, part, after = self._tag_writer.add_tag(event.part, self._record_part(event.part))
         events = [*self._whole(before), *self._release(event.index)]
         events.append(replace(event, index=self._indexes.pop(event.index, event.index), part=part))
         return [*events, *self._whole(after)]
@@ -148,7 +142,8 @@ class AnswerTagger:
         ended = replace(event, index=self._indexes.pop(event.index), part=replace(call, extra=extra))
         return [ended, *self._whole(late)]
 
-    def _state(self, part: Part) -> PartState | None:
+    def _record_part(self, part: Part) -> PartState | None:
+        """Note the calls and the text of the answer; returns the state of the part."""
         state = self._state_of(part)
         if isinstance(part, ToolCall):
             returned = self._returned_call(part)
@@ -184,8 +179,7 @@ class AnswerTagger:
 
     def encode_states(self, states: Iterable[PartState], /) -> bytes:
         """The state of some parts of the answer as bytes."""
-        state = AnswerState(self.origin, tuple(states), self._position, self._losses)
-        return msgspec.json.encode(state)
+        return msgspec.json.encode(replace(self._answer_state, parts=tuple(states)))
 
     def _make_tag(self, states: list[PartState]) -> str | None:
         data = self.encode_states(states)

@@ -19,7 +19,7 @@ from dragoman.gateway.reasoning.places import (
     TAG_WRITERS,
     place_of_state,
 )
-from dragoman.gateway.reasoning.state import origin_of
+from dragoman.gateway.reasoning.state import AnswerState, origin_of
 from dragoman.gateway.reasoning.step_keys import StepKeys
 from dragoman.gateway.reasoning.tag import TagKey
 from dragoman.gateway.store import Store
@@ -72,13 +72,11 @@ class ReasoningVault:
         key = TagKey(await self._read_secret(), owner)
         return AnswerTagger(
             dialect,
-            origin_of(target, key),
+            AnswerState(origin_of(target, key), (), PositionFinder(request.messages).position, losses),
             key,
             has_store=self._store.is_shared,
             has_tags=place == "tags",
             parts_before=parts_before,
-            position=PositionFinder(request.messages).position,
-            losses=losses,
             returned=returned,
         )
 
