@@ -63,7 +63,7 @@ from dragoman.gateway.server.response import (
     with_headers,
 )
 from dragoman.gateway.server.router import Routes
-from dragoman.gateway.stream import TICKS, ResponseStream, complete
+from dragoman.gateway.stream import TICKS, ResponseStream, set_client_fields
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response
@@ -113,7 +113,7 @@ class App:
         self._in_flight = 0
         self._answering: set[asyncio.Task[Any]] = set()
         """The tasks of requests whose response has not begun."""
-        self._has_ended = False
+        self._ends_requests = False
         """Whether `end_requests` was called."""
         self.manager = Manager(self)
         self._admin = AdminApi(self.manager, is_local=is_local)
@@ -134,10 +134,10 @@ class App:
                 handler = RouteHandler(replace(wire, server=half, socket=socket), self._generate)
                 for route in half.routes:
                     yield route, handler
-            for extra in wire.server_endpoints:
-                handle = partial(self._serve_endpoint, extra)
-                served = wire if extra.server is None else replace(wire, server=extra.server)
-                yield extra.route, RouteHandler(served, handle, is_public=extra.is_public)
+            for endpoint in wire.server_endpoints:
+                serve = partial(self._serve_endpoint, endpoint)
+                served = wire if endpoint.server is None else replace(wire, server=endpoint.server)
+                yield endpoint.route, RouteHandler(served, serve, is_public=endpoint.is_public)
         for route in pass_through.routes():
             yield route, RouteHandler(pass_through.DIALECT, self._pass_through)
         yield Route(method="GET", path="/health/live"), RouteHandler(None, self._live, is_public=True)
@@ -146,8 +146,8 @@ class App:
         yield Route(method="GET", path="/metrics"), RouteHandler(None, self._metrics)
         for route, page in page_routes():
             yield route, RouteHandler(None, page, is_public=True)
-        for route, page in self._admin.table():
-            yield route, RouteHandler(None, page)
+        for route, handle in self._admin.table():
+            yield route, RouteHandler(None, handle)
 
     def _merge_by_path(self, table: Iterable[tuple[Route, RouteHandler]]) -> Iterator[tuple[Route, RouteHandler]]:
         """The table with one handler for each path where only the body tells which dialect a request has."""
@@ -178,14 +178,14 @@ class App:
         try:
             response = await self._answer(context, read)
         except asyncio.CancelledError:
-            if self._has_ended:
-                response = await self._failed(context, _stopped())
+            if self._ends_requests:
+                response = await self._answer_error(context, _stopped())
             else:
                 if context.record is not None:
                     await context.record.client_disconnected(context.current_target)
                 raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets it in its own dialect
-            response = await self._failed(context, to_dragoman_error(error, context.id))
+            response = await self._answer_error(context, to_dragoman_error(error, context.id))
         finally:
             self._answering.discard(task)
         if "origin" in http.headers and http.method != "OPTIONS":
@@ -197,7 +197,7 @@ class App:
             return response
         if "upgrade" in context.http.headers and context.http.headers["upgrade"].lower() == "websocket":
             raise NoWebSocket("this path does not support WebSocket; send the request as POST")
-        handler = self._find(context)
+        handler = self._find_route(context)
         if not (handler.is_public or self.manager.is_loaded):
             context.runtime = await self.manager.load()
         check_browser(context.http, context.runtime)
@@ -226,20 +226,20 @@ class App:
     async def _answer_row(self, context: RequestContext) -> GatewayResponse:
         """The response to a row of a batch."""
         try:
-            return await self._find(context).handle(context)
+            return await self._find_route(context).handle(context)
         except asyncio.CancelledError:
             if context.record is not None:
                 await context.record.client_disconnected(context.current_target)
             raise
         except Exception as error:  # noqa: BLE001 - as in `answer`
-            return await self._failed(context, to_dragoman_error(error, context.id))
+            return await self._answer_error(context, to_dragoman_error(error, context.id))
 
     async def open_socket(self, http: HttpRequest, /) -> WireSocket | GatewayResponse:
         """How to talk with a client that asks for a WebSocket, or the response that refuses it."""
         context = RequestContext(self.runtime, replace(http, method="POST"))
         try:
             try:
-                socket = None if (wire := self._find(context).wire) is None else wire.socket
+                socket = None if (wire := self._find_route(context).wire) is None else wire.socket
             except WrongMethod:
                 socket = None
             if socket is None:
@@ -253,10 +253,10 @@ class App:
             if len(self.sockets) >= limit:
                 raise Busy(f"{limit} WebSockets are open; try again later", retry_after=1.0)
         except DragomanError as error:
-            return await self._failed(context, error)
+            return await self._answer_error(context, error)
         return socket
 
-    def _find(self, context: RequestContext) -> RouteHandler:
+    def _find_route(self, context: RequestContext) -> RouteHandler:
         try:
             handler = self._routes.find(context.http)
         except (NoRoute, WrongMethod) as error:
@@ -269,7 +269,7 @@ class App:
         context.wire = handler.wire
         return handler
 
-    async def _failed(self, context: RequestContext, error: DragomanError) -> GatewayResponse:
+    async def _answer_error(self, context: RequestContext, error: DragomanError) -> GatewayResponse:
         if context.record is not None:
             await context.record.fail(error)
         elif context.wire is not None and not isinstance(error, NoRoute):
@@ -311,7 +311,7 @@ class App:
         wire = cast("Wire", context.wire)
         if context.tool_ids is not None:
             response = context.tool_ids.to_client(response)
-        response = complete(response, context)
+        response = set_client_fields(response, context)
         context.note_completed(int(time.time()))
         if wire.add_durations is not None:
             response = replace(response, finish=wire.add_durations(response.finish, *record.seconds()))
@@ -377,7 +377,7 @@ class App:
         self, choices: list[tuple[Route, RouteHandler]], context: RequestContext
     ) -> GatewayResponse:
         """Answer with the handler that accepts the body."""
-        find = partial(_find_handler, choices)
+        find = partial(_handler_of_body, choices)
         handler = await decode_body(context.http, context.runtime.config.gateway, find)
         context.wire = handler.wire
         return await handler.handle(context)
@@ -475,7 +475,7 @@ class App:
 
     def end_requests(self) -> None:
         """End what is in progress with an error in the client's dialect: the time after `drain` is over."""
-        self._has_ended = True
+        self._ends_requests = True
         for task in self._answering:
             task.cancel()
         for stream in self._streams:
@@ -501,7 +501,7 @@ def _stopped() -> Stopping:
     return Stopping("the gateway stopped before the request was finished; send it again", retry_after=1.0)
 
 
-def _find_handler(choices: Iterable[tuple[Route, RouteHandler]], http: HttpRequest) -> RouteHandler:
+def _handler_of_body(choices: Iterable[tuple[Route, RouteHandler]], http: HttpRequest) -> RouteHandler:
     """The handler that accepts the body of a request."""
     body = decode_request_json(http)
     for route, handler in choices:

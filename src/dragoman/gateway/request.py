@@ -69,7 +69,7 @@ NO_REQUEST = Request()
 NO_CHOICE = TargetChoice((), ChainOptions())
 NO_STORED_QUERY = StoredResponseQuery()
 _STORE_IS_DOWN = Notice(kind="dropped", what="store", why=f"{NOT_STORED_REASON}the store is down")
-redacted = lru_cache(maxsize=1024)(redact)
+redact_name = lru_cache(maxsize=1024)(redact)
 """`redact` for names of models and targets, of which there are few: a search costs as much as ten headers."""
 
 
@@ -158,6 +158,12 @@ class RequestContext:
         return None if self.key is None else self.key.id
 
     @property
+    def dialect(self) -> Wire:
+        """The client's dialect, of a request that has one."""
+        assert self.wire is not None, "only requests of a dialect are answered by a model"  # noqa: S101
+        return self.wire
+
+    @property
     def is_background(self) -> bool:
         """Whether the client gets a response at once, and fetches the answer later."""
         return self._stored_query.is_background
@@ -182,7 +188,7 @@ class RequestContext:
 
     async def prepare(self, model: str, request: Request, /) -> None:
         """Choose the targets, and load what is stored of the conversation."""
-        wire, runtime = cast("Wire", self.wire), self.runtime
+        wire, runtime = self.dialect, self.runtime
         wire.server.check(model, request)
         _check_schemas(request)
         choice = await self.find_model(model or runtime.catalog.default())
@@ -225,7 +231,7 @@ class RequestContext:
             options = replace(options, order="in_order")
         first, *rest = put_conversation_first(targets, self.conversation, choice.tier)
         if self.conversation is not None and first.name == self.conversation.target:
-            # The first target is fixed; the others are ordered like the chain.
+            # The first target is fixed; the others are a pool with the order of the chain.
             if options.order != "in_order" or options.affinity != "none":
                 rest = [replace(target, pool=chain_routing(options)) for target in rest]
                 options = replace(options, order="in_order", affinity="none")
@@ -233,8 +239,8 @@ class RequestContext:
         return TargetChoice((first, *rest), options, choice.tier)
 
     async def load_stored(self, request: Request, /) -> Request:
-        """The request, with the stored items and messages that it continues from inserted."""
-        continuation = cast("Wire", self.wire).continuation
+        """The request with the stored messages that it continues. Also sets the id of its response, and notices."""
+        continuation = self.dialect.continuation
         if continuation is None:
             return request
         self.response_id = continuation.PREFIX + secrets.token_hex(24)
@@ -258,7 +264,7 @@ class RequestContext:
 
     async def _insert_items(self) -> Request:
         """The request with the items of its conversation and those that it refers to."""
-        wire, query = cast("Wire", self.wire), self._stored_query
+        wire, query = self.dialect, self._stored_query
         continuation = cast("ResponseContinuation", wire.continuation)
         before: list[JsonObject] = []
         if query.item_list is not None:
@@ -285,7 +291,7 @@ class RequestContext:
 
     async def _find_item(self, id: str) -> JsonObject | None:
         """A stored item by its id; None if there is none."""
-        continuation = cast("ResponseContinuation", cast("Wire", self.wire).continuation)
+        continuation = cast("ResponseContinuation", self.dialect.continuation)
         if (response_id := continuation.response_of(id)) is None:
             return await self.runtime.responses.load_item(self.owner, id)
         stored = await self._load_response(response_id)
@@ -298,7 +304,7 @@ class RequestContext:
 
     def _keep_own_wire(self, field: str) -> None:
         """Keep only targets of the client's wire: others do not support the field."""
-        name = cast("Wire", self.wire).name
+        name = self.dialect.name
         targets = tuple(target for target in self.choice.targets if target.wire == name)
         if not targets:
             why = f"{field} is not supported by the targets of {self.model!r}"
@@ -308,7 +314,7 @@ class RequestContext:
     def plan(self) -> Plan[Response]:
         """The chain of targets. Ollama's empty "load model" request is answered without a call."""
         request = self.request
-        if cast("Wire", self.wire).empty_request_loads_model and not (request.messages or request.system):
+        if self.dialect.empty_request_loads_model and not (request.messages or request.system):
             return without_answer("load")
         if self._stored_query.is_warmup:
             return without_answer("completed")
@@ -325,7 +331,7 @@ class RequestContext:
             self.request,
             id=self.id,
             model=self.model,
-            dialect=cast("Wire", self.wire).name,
+            dialect=self.dialect.name,
             key=self.owner,
             team=None if self.key is None else self.key.team,
             headers=safe_headers(self.http.headers),
@@ -336,7 +342,7 @@ class RequestContext:
     def _chain_plan(self, request: Request) -> Plan[Response]:
         if self._files:
             request = insert_files(request, self._files)
-        wire = cast("Wire", self.wire)
+        wire = self.dialect
         compaction = None if wire.compaction is None else self._compaction(wire.compaction)
         if compaction is not None:
             request = compaction.summary_request(request)
@@ -363,7 +369,7 @@ class RequestContext:
         """How to compact the conversation, if the request asks for it and not every target can do it itself."""
         if not compaction.is_requested(self.request):
             return None
-        name = cast("Wire", self.wire).name
+        name = self.dialect.name
         is_native = all(target.wire == name and target.capabilities.compaction for target in self.choice.targets)
         return None if is_native else compaction
 
@@ -372,9 +378,8 @@ class RequestContext:
 
     async def restored(self, request: Request, target: Target, /) -> Request:
         """A request as one target gets it, with its files and the reasoning state of its own answers."""
-        wire = cast("Wire", self.wire)
         request = insert_files(request, await self._load_files(request))
-        tags = await self.runtime.reasoning.read_tags(wire.name, request, (target,), self.owner)
+        tags = await self.runtime.reasoning.read_tags(self.dialect.name, request, (target,), self.owner)
         if tags is None:
             return request
         request, notices = tags.for_target(request, target)
@@ -383,7 +388,7 @@ class RequestContext:
 
     def may_need_tags(self, name: str | None, /) -> bool:
         """Whether a target's answer may need tags for its reasoning state; `make_tagger` decides."""
-        target, dialect = self._target(name), cast("Wire", self.wire).name
+        target, dialect = self._target(name), self.dialect.name
         if target is None:
             return False
         return target.wire != dialect or dialect in DIALECTS_WITHOUT_TAGS or target.quirks.calls_need_reasoning
@@ -393,7 +398,7 @@ class RequestContext:
         target = self._target(name)
         if target is None:
             return None
-        wire = cast("Wire", self.wire)
+        wire = self.dialect
         returned = None if wire.returned_call is None else wire.returned_call(self.request)
         losses = 0 if self._tags is None else self._tags.losses.get(target.name, 0)
         return await self.runtime.reasoning.make_tagger(
@@ -412,12 +417,12 @@ class RequestContext:
 
     def note_completed(self, at: int, /) -> None:
         """Note when the response was complete, in Unix seconds, for dialects that say so."""
-        if (continuation := cast("Wire", self.wire).continuation) is not None:
+        if (continuation := self.dialect.continuation) is not None:
             continuation.note_completed(self.request, at)
 
     async def store_conversation(self, response: Response, /) -> tuple[Notice, ...]:
         """Store what the next request of the conversation needs, and the response if the client wants it stored."""
-        runtime, continuation = self.runtime, cast("Wire", self.wire).continuation
+        runtime, continuation = self.runtime, self.dialect.continuation
         notices: tuple[Notice, ...] = ()
         if self.conversation_id is not None and response.target is not None:
             ids = {} if self.tool_ids is None else self.tool_ids.new
@@ -435,9 +440,8 @@ class RequestContext:
         return notices
 
     async def _store_chat(self, response: Response) -> tuple[Notice, ...]:
-        wire = cast("Wire", self.wire)
-        answer = wire.server.encode_body(response, self.request).body
-        chats, id, created = cast("StoredChats", wire.stored_chats), response.id or "", response.created or 0
+        answer = self.dialect.server.encode_body(response, self.request).body
+        chats, id, created = cast("StoredChats", self.dialect.stored_chats), response.id or "", response.created or 0
         try:
             await self.runtime.chats.save(self.owner, chats.record(id, self.model, created, self.http.body, answer))
         except StoreDown:
@@ -492,7 +496,7 @@ class RequestContext:
         """The id of the request, which target and tier answered, and how many attempts it took."""
         headers = id_headers(self.id)
         if target is not None:
-            headers.append(("x-dragoman-target", header_value(redacted(target))))
+            headers.append(("x-dragoman-target", header_value(redact_name(target))))
         if self.choice.tier is not None:
             headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
         if (record := self.record) is not None:

@@ -13,7 +13,7 @@ from dragoman.events import Event, Finished, PartEnded, PartStarted, Ping, Start
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.errors import to_client_error, to_dragoman_error
 from dragoman.gateway.reasoning.outgoing import AnswerTagger, has_state
-from dragoman.gateway.request import RequestContext, redacted
+from dragoman.gateway.request import RequestContext, redact_name
 from dragoman.gateway.server.response import Write
 from dragoman.types import Notice, Part, Response, Text
 from dragoman.types.base import unchecked
@@ -22,7 +22,7 @@ from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
 TICKS = 4
 """How often per `ping` interval the app looks for silent streams."""
 
-S = TypeVar("S", Response, Started)
+ResponseOrStarted = TypeVar("ResponseOrStarted", Response, Started)
 
 
 class ResponseStream:
@@ -143,7 +143,7 @@ class ResponseStream:
             if not self._has_headers:
                 self._header_notices = frozenset((*context.notices, *emission.notices))
             self._may_need_tags = context.may_need_tags(emission.target)
-            events = [complete(event, context) if isinstance(event, Started) else event for event in events]
+            events = [set_client_fields(event, context) if isinstance(event, Started) else event for event in events]
         if context.tool_ids is not None:
             events = [context.tool_ids.event_to_client(event) for event in events]
         return events
@@ -220,10 +220,10 @@ def _is_plain(part: Part) -> bool:
     return isinstance(part, Text) and not part.citations
 
 
-def complete(value: S, context: RequestContext) -> S:
+def set_client_fields(value: ResponseOrStarted, context: RequestContext) -> ResponseOrStarted:
     """The value with the model name of the client, and with an id and a time if the provider sent none."""
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
-    return unchecked(value, id=id, model=redacted(context.model), created=created)
+    return unchecked(value, id=id, model=redact_name(context.model), created=created)
 
 
 def _ignore_failure(ping: "asyncio.Future[None]") -> None:

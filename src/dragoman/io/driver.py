@@ -92,7 +92,7 @@ class Driver:
                 continue
             return execution.result
         finally:
-            if not execution.is_over:
+            if not execution.has_nothing_to_end:
                 execution.end()
 
     async def arun(self, plan: Plan[T], /) -> T:
@@ -104,7 +104,7 @@ class Driver:
                 continue
             return execution.result
         finally:
-            if not execution.is_over:
+            if not execution.has_nothing_to_end:
                 await execution.aend()
 
     def iterate(self, plan: Plan[T], stopper: Stopper | None = None, /) -> Generator[Any, None, T]:
@@ -227,7 +227,11 @@ class Driver:
 
 
 class _Resources:
-    """The open resources of a plan: a response, closed by the next request or wait, and jobs, closed at its end."""
+    """The open resources of a plan: a response, closed by the next request or wait, and jobs, closed at its end.
+
+    `finish` gives the connection of a response back, which was read to its end; `close` drops it. `close_all` closes
+    the response and the jobs. The methods with an `a` do the same for async plans.
+    """
 
     handle: Handle | None = None
     _jobs: Jobs | None = None
@@ -295,7 +299,7 @@ class _Resources:
         if handle is not None:
             await handle.aclose()
 
-    def release(self) -> None:
+    def close_all(self) -> None:
         try:
             self.close()
         finally:
@@ -304,7 +308,7 @@ class _Resources:
             if self._jobs is not None:
                 self._jobs.close()
 
-    async def arelease(self) -> None:
+    async def aclose_all(self) -> None:
         try:
             await self.aclose()
         finally:
@@ -313,10 +317,14 @@ class _Resources:
 
 
 class _Execution(_Resources, Generic[T]):
-    """One run of a plan. It advances to the next `Emit`, and to None at the end of the plan."""
+    """One run of a plan. It advances to the next `Emit`, and to None at the end of the plan.
+
+    `end` closes the plan and all that it left open. The resources are a base class because most plans open none: so a
+    run is one object.
+    """
 
     result: T
-    is_over = False
+    has_nothing_to_end = False
     """Whether the plan has returned and left nothing open, as most do: then there is nothing to end."""
 
     def __init__(self, driver: Driver, plan: Plan[T], stopper: Stopper | None = None) -> None:
@@ -325,63 +333,63 @@ class _Execution(_Resources, Generic[T]):
         self.stopper = stopper
 
     def advance(self) -> Emit | None:
-        answer: Any = None
+        value: Any = None
         error: Exception | None = None
         while True:
             try:
-                effect = self._plan.send(answer) if error is None else self._plan.throw(error)
+                effect = self._plan.send(value) if error is None else self._plan.throw(error)
             except StopIteration as stop:
                 if self.handle is not None:
                     self.finish()
                 self.result = stop.value
-                self.is_over = self._jobs is None
+                self.has_nothing_to_end = self._jobs is None
                 return None
-            answer, error = None, None
+            value, error = None, None
             # Not isinstance(), which takes three times as long for a struct of another class.
             if type(effect) is Emit:
                 return effect
             try:
                 if type(effect) is Now:
-                    answer = time.monotonic()
+                    value = time.monotonic()
                 elif type(effect) is Send:
                     if self.handle is not None:
                         self.close()
-                    answer = self._driver.transport.send(effect if self.stopper is None else self.stoppable(effect))
+                    value = self._driver.transport.send(effect if self.stopper is None else self.stoppable(effect))
                 elif type(effect) is Observe:
                     self._driver.observe(effect.what)
                 else:
-                    answer = self._driver.perform(effect, self)
+                    value = self._driver.perform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
             if self.stopper is not None and self.stopper.is_stopped:
                 raise self.stopper.error from error
 
     async def aadvance(self) -> Emit | None:
-        answer: Any = None
+        value: Any = None
         error: Exception | None = None
         while True:
             try:
-                effect = self._plan.send(answer) if error is None else self._plan.throw(error)
+                effect = self._plan.send(value) if error is None else self._plan.throw(error)
             except StopIteration as stop:
                 if self.handle is not None:
                     await self.afinish()
                 self.result = stop.value
-                self.is_over = self._ajobs is None
+                self.has_nothing_to_end = self._ajobs is None
                 return None
-            answer, error = None, None
+            value, error = None, None
             if type(effect) is Emit:
                 return effect
             try:
                 if type(effect) is Now:
-                    answer = time.monotonic()
+                    value = time.monotonic()
                 elif type(effect) is Send:
                     if self.handle is not None:
                         await self.aclose()
-                    answer = await self._driver.transport.asend(effect)
+                    value = await self._driver.transport.asend(effect)
                 elif type(effect) is Observe:
                     self._driver.observe(effect.what)
                 else:
-                    answer = await self._driver.aperform(effect, self)
+                    value = await self._driver.aperform(effect, self)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
@@ -390,14 +398,14 @@ class _Execution(_Resources, Generic[T]):
             self._plan.close()
         finally:
             if self.handle is not None or self._jobs is not None:
-                self.release()
+                self.close_all()
 
     async def aend(self) -> None:
         try:
             self._plan.close()
         finally:
             if self.handle is not None or self._ajobs is not None:
-                await self.arelease()
+                await self.aclose_all()
 
 
 async def _stoppable(execution: _Execution[Any], stopper: Stopper) -> Emit | None:
