@@ -5,10 +5,19 @@ import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import Malformed
+from dragoman.errors import Malformed, TooLarge
 from dragoman.events import fold
+from dragoman.http import Head
 from dragoman.types import Usage
-from dragoman.wires.common.json import convert_tolerantly, decode_tolerantly
+from dragoman.wires.common.errors import decode_http_error
+from dragoman.wires.common.json import (
+    LARGE,
+    MAX_OBJECTS,
+    MAX_VALUES,
+    check_structure,
+    convert_tolerantly,
+    decode_tolerantly,
+)
 from tests.support.wires import laws
 
 EMPTY: list[Any] = ["", [], {}, 0, False, None]
@@ -79,3 +88,26 @@ def test_a_stream_may_say_nothing_in_any_way() -> None:
 def test_an_answer_that_says_another_thing_is_malformed() -> None:
     with pytest.raises(Malformed, match=r"usage"):
         wires.get("openai_chat").client.decode_body(chat(usage="none"))
+
+
+@pytest.mark.parametrize("wire", ["openai_chat", "anthropic", "google"])
+def test_an_answer_that_takes_long_to_decode_is_refused(wire: str) -> None:
+    body = b'{"choices":[' + b"{}," * MAX_OBJECTS + b"{}]}"
+    client = wires.get(wire).client
+    with pytest.raises(TooLarge, match="1000000 objects"):
+        client.decode_response(body)
+    with pytest.raises(TooLarge, match="1000000 objects"):
+        client.decode_body(body)
+    _, error = laws.read(client.stream_decoder(), [b"data: %b\n\n" % body])
+    assert isinstance(error, TooLarge)
+
+
+def test_the_values_of_a_large_answer_are_counted() -> None:
+    check_structure(b'["' + b"a" * LARGE + b'"]')
+    with pytest.raises(TooLarge, match="20000000 values"):
+        check_structure(b"[1" + b",1" * (MAX_VALUES + 1) + b"]")
+
+
+def test_a_large_error_is_not_decoded() -> None:
+    error = decode_http_error(Head(status=400), b'{"error":{"message":"no","x":[' + b"{}," * MAX_OBJECTS + b"{}]}}")
+    assert str(error).startswith('{"error":')

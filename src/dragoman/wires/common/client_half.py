@@ -16,6 +16,7 @@ from dragoman.wires.common.completions import encode_as_chat
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import FrameDecoder, SseDecoder
 from dragoman.wires.common.hosted_tools import HostedEncoder
+from dragoman.wires.common.json import check_structure
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import supported_tools
 from dragoman.wires.common.stream_decoder import (
@@ -110,6 +111,7 @@ class WireClient:
 
     def decode_response(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> Response:
         if self._decode_plain is not None:
+            check_structure(body)
             try:
                 plain = self._decode_plain(body, request, target)
             except InvalidRequest as error:

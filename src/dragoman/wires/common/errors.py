@@ -32,6 +32,8 @@ E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
 MAX_PROVIDER_MESSAGE = 2000
 """Characters of a message that are kept: some servers repeat the whole prompt in it."""
+MAX_ERROR = 2 * 1024 * 1024
+"""Bytes of an error that is read as JSON."""
 MAX_QUOTED = 500
 """Characters of a provider's message that another message quotes."""
 MAX_DEPTH = 8
@@ -54,6 +56,8 @@ def decode_http_error(head: Head, body: bytes, /) -> ProviderError:
 
 def _decode_json(body: bytes) -> Any:
     """The JSON of a body, also after a byte order mark or in the form of a stream; else its text."""
+    if len(body) > MAX_ERROR:
+        return body[:MAX_PROVIDER_MESSAGE].decode("utf-8", "replace").strip()
     lines = body.removeprefix(b"\xef\xbb\xbf").splitlines()
     frame = next((line[5:] for line in lines if line.startswith(b"data:")), None)
     for text in (body, b"\n".join(line for line in lines if not line.startswith(b":")) if frame is None else frame):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dragoman.errors import InvalidRequest, Malformed, Truncated
+from dragoman.errors import InvalidRequest, Malformed, TooLarge, Truncated
 from dragoman.types import JsonObject, is_list, is_object
 from dragoman.wires.common.framing import Frame
 
@@ -17,6 +17,13 @@ T = TypeVar("T")
 
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The exceptions of a msgspec decoder."""
+
+LARGE = 2 * 1024 * 1024
+"""Bytes of an answer, or of one event, that is looked at before it is decoded."""
+MAX_OBJECTS = 1_000_000
+"""Braces and brackets of such an answer that open something: no other request goes on while it is decoded."""
+MAX_VALUES = 20_000_000
+"""Commas of such an answer: 2048 embeddings of 4096 numbers have 8 million."""
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_EMPTY = 32
@@ -67,6 +74,7 @@ def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
 
     A page of HTML instead of a stream is one incomplete frame, and `Malformed` all the same.
     """
+    check_structure(frame.data)
     try:
         return decoder.decode(frame.data)
     except DECODE_ERRORS:
@@ -85,6 +93,7 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
     >>> decode_json(msgspec.json.Decoder(), b' {"a": 1} ')
     {'a': 1}
     """
+    check_structure(body)
     try:
         return decoder.decode(body)
     except DECODE_ERRORS:
@@ -93,6 +102,16 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
         except DECODE_ERRORS as error:
             kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
             raise kind(f"cannot decode the body ({error}): {preview(body)}") from error
+
+
+def check_structure(data: bytes, /) -> None:
+    """Raise TooLarge if it would take seconds to decode an answer. Signs inside texts count, too."""
+    if len(data) <= LARGE:
+        return
+    if data.count(b"{") + data.count(b"[") > MAX_OBJECTS:
+        raise TooLarge(f"the answer has more than {MAX_OBJECTS} objects and lists")
+    if data.count(b",") > MAX_VALUES:
+        raise TooLarge(f"the answer has more than {MAX_VALUES} values")
 
 
 def preview(data: bytes, /) -> str:
