@@ -36,8 +36,8 @@ from dragoman.wires.common.request_body import (
     check_bounds,
     decode_items,
     make_request,
-    missing_field,
     read_body,
+    require_fields,
 )
 from dragoman.wires.common.server_endpoints import Route, error_response
 
@@ -111,10 +111,7 @@ class AnthropicServer:
         )
 
     def check(self, model: str, request: Request, /) -> None:
-        if not model:
-            raise missing_field("model")
-        if not request.messages:
-            raise missing_field("messages")
+        require_fields({"model": model, "messages": request.messages})
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:

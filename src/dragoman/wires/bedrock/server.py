@@ -23,9 +23,9 @@ from dragoman.wires.common.request_body import (
     check_inner_json,
     decode_items,
     make_request,
-    missing_field,
     read_body,
     read_fields,
+    require_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
 
@@ -96,10 +96,7 @@ class ConverseServer:
         )
 
     def check(self, model: str, request: Request, /) -> None:
-        if not model:
-            raise missing_field("modelId")
-        if not request.messages:
-            raise missing_field("messages")
+        require_fields({"modelId": model, "messages": request.messages})
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:

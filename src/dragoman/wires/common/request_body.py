@@ -1,6 +1,6 @@
 """Decodes the JSON body of a client's request, with errors that name the field that is wrong."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from math import inf
 from types import SimpleNamespace
@@ -164,6 +164,19 @@ def missing_field(where: str, /) -> InvalidRequest:
     """The error for a required field that is absent."""
     where = where.removeprefix("body.")
     return InvalidRequest(f"{where} is required", code="missing_required_parameter", param=where)
+
+
+def require_fields(fields: Mapping[str, object], /) -> None:
+    """Raise `InvalidRequest` for the first field that is empty.
+
+    >>> require_fields({"model": "m", "messages": ()})
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: messages is required
+    """
+    for name, value in fields.items():
+        if not value:
+            raise missing_field(name)
 
 
 def make_request(bounds: Iterable[Bound], /, **fields: Any) -> Request:

@@ -14,9 +14,9 @@ from dragoman.wires.common.request_body import (
     check_bounds,
     decode_items,
     make_request,
-    missing_field,
     read_body,
     read_fields,
+    require_fields,
 )
 from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.google_interactions.messages import decode_input
@@ -89,10 +89,7 @@ class InteractionsServer:
         )
 
     def check(self, model: str, request: Request, /) -> None:
-        if not model:
-            raise missing_field("model")
-        if not request.messages:
-            raise missing_field("input")
+        require_fields({"model": model, "input": request.messages})
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:

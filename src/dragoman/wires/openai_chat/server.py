@@ -51,9 +51,9 @@ from dragoman.wires.common.request_body import (
     decode_items,
     invalid_field,
     make_request,
-    missing_field,
     read_body,
     read_fields,
+    require_fields,
 )
 from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.openai_chat.custom_tools import custom_names, restore
@@ -152,10 +152,7 @@ class OpenAIChatServer:
         return model or deployment(http) or "", request
 
     def check(self, model: str, request: Request, /) -> None:
-        if not model:
-            raise missing_field("model")
-        if not (request.messages or request.system):
-            raise missing_field("messages")
+        require_fields({"model": model, "messages": request.messages or request.system})
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:

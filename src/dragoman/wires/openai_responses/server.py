@@ -35,8 +35,8 @@ from dragoman.wires.common.request_body import (
     check_bounds,
     decode_items,
     make_request,
-    missing_field,
     read_body,
+    require_fields,
 )
 from dragoman.wires.common.server_endpoints import Route, error_response
 from dragoman.wires.openai_responses.client_tools import (
@@ -128,10 +128,7 @@ class OpenAIResponsesServer:
         )
 
     def check(self, model: str, request: Request, /) -> None:
-        if not model:
-            raise missing_field("model")
-        if not (request.messages or request.system or _is_continued(request)):
-            raise missing_field("input")
+        require_fields({"model": model, "input": request.messages or request.system or _is_continued(request)})
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
