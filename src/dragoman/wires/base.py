@@ -362,9 +362,9 @@ def unsupported_parts(wire: Wire, parts: Sequence[Part], others: Sequence[Choice
     is_uncited = not wire.server.has_citations and any(isinstance(part, Text) and part.citations for part in parts)
     if not unsupported and not is_uncited:
         return ()
-    notes = NoticeCollector(wire.name)
+    notices = NoticeCollector(wire.name)
     for part in unsupported:
-        notes.add("dropped", f"response part ({kind_of(part)})", "not supported")
+        notices.add("dropped", f"response part ({kind_of(part)})", "not supported")
     if is_uncited:
-        notes.add("dropped", "citations", "not supported")
-    return notes.notices
+        notices.add("dropped", "citations", "not supported")
+    return notices.notices

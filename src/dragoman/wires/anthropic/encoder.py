@@ -89,17 +89,17 @@ def encode_plain_request(request: Request, target: Target) -> HttpRequest | None
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    notes = NoticeCollector(NAME, strict=request.strict)
-    extra = dict(body_extra(request, target, notes))
-    system, turns = prepare_history(request, target, notes)
-    limit = max_tokens(request, target, notes)
+    notices = NoticeCollector(NAME, strict=request.strict)
+    extra = dict(body_extra(request, target, notices))
+    system, turns = prepare_history(request, target, notices)
+    limit = max_tokens(request, target, notices)
     if limit is None:
         limit = target.capabilities.max_output or DEFAULT_MAX_TOKENS
     if _is_reasoning_verbatim(request, target, extra):
         reasoning = _Reasoning(max_tokens=limit)
     else:
         extra = _without_reasoning(extra, target)
-        reasoning = _encode_reasoning(request, target, turns, limit, notes)
+        reasoning = _encode_reasoning(request, target, turns, limit, notices)
     thinking = {**reasoning.thinking, **object_of(extra.get("thinking"))}
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
     betas = _names_of_betas(extra.pop("betas", []))
@@ -107,11 +107,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         betas.append(MCP_BETA)
     if "block_binding" in reasoning.thinking:
         betas.append(BINDING_BETA)
-    betas = _valid_betas(betas, notes)
-    output_format = _encode_format(request, target, notes)
+    betas = _valid_betas(betas, notices)
+    output_format = _encode_format(request, target, notices)
     if request.schema is not None and not output_format:
         system = [*system, Text(text=json_instruction(request.schema))]
-    messages = encode_messages(turns, notes)
+    messages = encode_messages(turns, notices)
     check_prompt(request, messages, target)
     merged = {
         "thinking": thinking if "type" in thinking else {},
@@ -123,9 +123,9 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         "max_tokens": reasoning.max_tokens,
         **({"system": encode_system(system)} if system else {}),
         "messages": messages,
-        **_encode_tools(request, target, notes, is_thinking=is_thinking),
-        **_encode_sampling(request, target, extra, notes, is_thinking=is_thinking),
-        **_encode_other_options(request, target, extra, notes),
+        **_encode_tools(request, target, notices, is_thinking=is_thinking),
+        **_encode_sampling(request, target, extra, notices, is_thinking=is_thinking),
+        **_encode_other_options(request, target, extra, notices),
         **{field: value for field, value in merged.items() if value},
         **{field: value for field, value in extra.items() if field not in _MERGED_FIELDS or not is_object(value)},
     }
@@ -134,7 +134,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         body["anthropic_beta"] = betas
     elif betas:
         headers["anthropic-beta"] = ",".join(betas)
-    return post_request(target, PATH, body, notes, **headers)
+    return post_request(target, PATH, body, notices, **headers)
 
 
 def encode_tool_result(result: ToolResult) -> JsonObject:
@@ -154,10 +154,10 @@ def _needs_mcp_beta(request: Request, target: Target) -> bool:
     return bool(servers) and not is_named
 
 
-def _valid_betas(names: list[str], notes: NoticeCollector) -> list[str]:
+def _valid_betas(names: list[str], notices: NoticeCollector) -> list[str]:
     valid = [name for name in names if re.fullmatch(BETA, name)]
     if len(valid) < len(names):
-        notes.add("dropped", "betas", "one of the names is not valid")
+        notices.add("dropped", "betas", "one of the names is not valid")
     return valid
 
 
@@ -188,36 +188,36 @@ def _without_reasoning(extra: JsonObject, target: Target) -> JsonObject:
 
 
 def _encode_reasoning(
-    request: Request, target: Target, turns: list[Message], limit: int, notes: NoticeCollector
+    request: Request, target: Target, turns: list[Message], limit: int, notices: NoticeCollector
 ) -> _Reasoning:
-    reasoning = requested_reasoning(request, target, notes)
+    reasoning = requested_reasoning(request, target, notices)
     if reasoning is None:
         binding = _block_binding(target) if request.tools else {}
         return _Reasoning(max_tokens=limit, thinking={"type": "adaptive", **binding} if binding else {})
     if target.quirks.reasoning == "adaptive":
         # A budget of 0 turns thinking off, as "none" does.
-        return _encode_adaptive("none" if reasoning == 0 else reasoning, target, limit, notes)
+        return _encode_adaptive("none" if reasoning == 0 else reasoning, target, limit, notices)
     requested = to_budget(reasoning)
     if not requested:
         return _Reasoning(max_tokens=limit, thinking={"type": "disabled"})
     if continues_without_thinking(turns):
         # 400: a final assistant message must start with a thinking block (seen 2025-12).
-        notes.add("dropped", "reasoning", "it cannot start in the middle of a tool loop")
+        notices.add("dropped", "reasoning", "it cannot start in the middle of a tool loop")
         return _Reasoning(max_tokens=limit)
     budget = max(requested, MIN_BUDGET)
     if budget != requested:
-        notes.add("changed", "reasoning", f"a budget must be at least {MIN_BUDGET} tokens")
-    budget, limit = _fit_budget(budget, limit, request, target, notes)
+        notices.add("changed", "reasoning", f"a budget must be at least {MIN_BUDGET} tokens")
+    budget, limit = _fit_budget(budget, limit, request, target, notices)
     return _Reasoning(max_tokens=limit, thinking={"type": "enabled", "budget_tokens": budget})
 
 
-def _encode_adaptive(reasoning: Effort | int, target: Target, limit: int, notes: NoticeCollector) -> _Reasoning:
-    effort = to_effort(reasoning, target, notes)
+def _encode_adaptive(reasoning: Effort | int, target: Target, limit: int, notices: NoticeCollector) -> _Reasoning:
+    effort = to_effort(reasoning, target, notices)
     if effort == "none":
         return _Reasoning(max_tokens=limit, thinking={"type": "disabled"})
     value = EFFORT_TO_WIRE[effort]
     if value != effort:
-        notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {value!r}")
+        notices.add("changed", "reasoning", f"{effort!r} is not supported; sent as {value!r}")
     thinking = {"type": "adaptive", **({"display": "summarized"} if target.quirks.hidden_thinking else {})}
     thinking |= _block_binding(target)
     return _Reasoning(max_tokens=limit, thinking=thinking, output_config={"effort": value})
@@ -231,7 +231,7 @@ def _block_binding(target: Target) -> JsonObject:
     return {"block_binding": {"prefix_mismatch_behavior": "drop_block"}} if target.quirks.bound_thinking else {}
 
 
-def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes: NoticeCollector) -> tuple[int, int]:
+def _fit_budget(budget: int, limit: int, request: Request, target: Target, notices: NoticeCollector) -> tuple[int, int]:
     """Make the thinking budget smaller than max_tokens, by lowering the budget or raising max_tokens. Returns both."""
     if budget < limit:
         return budget, limit
@@ -239,39 +239,39 @@ def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes
         return budget, budget + DEFAULT_MAX_TOKENS
     if limit <= MIN_BUDGET:
         raised = max(limit, 1) + MIN_BUDGET
-        notes.add("changed", "max_tokens", f"it includes the thinking budget; raised from {limit} to {raised}")
+        notices.add("changed", "max_tokens", f"it includes the thinking budget; raised from {limit} to {raised}")
         return MIN_BUDGET, raised
     lowered = max(MIN_BUDGET, limit - limit // 4)
-    notes.add("changed", "reasoning", f"a budget must be below max_tokens; lowered from {budget} to {lowered}")
+    notices.add("changed", "reasoning", f"a budget must be below max_tokens; lowered from {budget} to {lowered}")
     return lowered, limit
 
 
 # Other options --------------------------------------------------------------------------------------------------------
 
 
-def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, is_thinking: bool) -> JsonObject:
-    tools = supported_tools(request, notes, encode_hosted_tool, target)
-    choice = tool_choice(request, target, tools, notes)
+def _encode_tools(request: Request, target: Target, notices: NoticeCollector, *, is_thinking: bool) -> JsonObject:
+    tools = supported_tools(request, notices, encode_hosted_tool, target)
+    choice = tool_choice(request, target, tools, notices)
     if not tools:
         return {}
-    tools = without_strict(tools, target, notes)
+    tools = without_strict(tools, target, notices)
     servers = [encode_mcp_server(server) for server in hosted_tools_of(request, McpServer, target)]
     return {
         **({"mcp_servers": servers} if servers else {}),
-        "tools": [encode_tool(tool, notes) for tool in tools],
-        **_encode_tool_choice(choice, request, target, notes, is_thinking=is_thinking),
+        "tools": [encode_tool(tool, notices) for tool in tools],
+        **_encode_tool_choice(choice, request, target, notices, is_thinking=is_thinking),
     }
 
 
 def _encode_tool_choice(
-    choice: str | None, request: Request, target: Target, notes: NoticeCollector, *, is_thinking: bool
+    choice: str | None, request: Request, target: Target, notices: NoticeCollector, *, is_thinking: bool
 ) -> JsonObject:
-    parallel = parallel_tool_calls(request, target, notes)
+    parallel = parallel_tool_calls(request, target, notices)
     if choice is None and parallel is None:
         return {}
     kind = TOOL_CHOICE_TO_WIRE.get(choice or "auto", "tool")
     if kind in ("any", "tool") and is_thinking:
-        notes.add("changed", "tool_choice", "a call cannot be forced together with thinking; sent as auto")
+        notices.add("changed", "tool_choice", "a call cannot be forced together with thinking; sent as auto")
         kind = "auto"
     encoded: JsonObject = {"type": kind, **({"name": choice} if kind == "tool" else {})}
     if parallel is not None and kind != "none":
@@ -279,34 +279,34 @@ def _encode_tool_choice(
     return {"tool_choice": encoded}
 
 
-def _encode_format(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+def _encode_format(request: Request, target: Target, notices: NoticeCollector) -> JsonObject:
     """The `format` for the schema; {} if the target cannot enforce it."""
     if request.schema is None:
         return {}
     if request.schema and target.quirks.json_schema and target.capabilities.structured:
-        schema, notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
-        notes.extend(*notices)
+        schema, schema_notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
+        notices.extend(*schema_notices)
         return {"format": {"type": "json_schema", "schema": schema}}
-    notes.add("changed", "schema", "it cannot be enforced; requested in the system prompt")
+    notices.add("changed", "schema", "it cannot be enforced; requested in the system prompt")
     return {}
 
 
 def _encode_sampling(
-    request: Request, target: Target, extra: JsonObject, notes: NoticeCollector, *, is_thinking: bool
+    request: Request, target: Target, extra: JsonObject, notices: NoticeCollector, *, is_thinking: bool
 ) -> JsonObject:
     quirks = target.quirks
     is_supported = quirks.sampling and quirks.api_version not in WITHOUT_SAMPLING
     options = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
     fields = [(name, value, name if is_supported else None) for name, value in options if name not in extra]
-    body = encode_options(fields, extra, notes)
+    body = encode_options(fields, extra, notices)
     if is_thinking:
         for name in [name for name, value in body.items() if not _is_allowed_with_thinking(name, value)]:
-            notes.add("dropped", name, "not supported together with thinking")
+            notices.add("dropped", name, "not supported together with thinking")
             del body[name]
     if quirks.temperature_excludes_top_p and "temperature" in body and body.pop("top_p", None) is not None:
-        notes.add("dropped", "top_p", "not supported together with temperature")
+        notices.add("dropped", "top_p", "not supported together with temperature")
     if body.get("temperature", 0) > 1:
-        notes.add("changed", "temperature", "it must be at most 1")
+        notices.add("changed", "temperature", "it must be at most 1")
         body["temperature"] = 1.0
     return body
 
@@ -315,22 +315,22 @@ def _is_allowed_with_thinking(name: str, value: float) -> bool:
     return (name == "temperature" and value == 1) or (name == "top_p" and value >= 0.95)
 
 
-def _encode_other_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
-    body = encode_rare_options(request, target, {"service_tier": "service_tier"}, extra, notes)
-    if (tier := body.pop("service_tier", None)) is not None and (word := encode_tier(tier, SERVICE_TIERS, notes)):
+def _encode_other_options(request: Request, target: Target, extra: JsonObject, notices: NoticeCollector) -> JsonObject:
+    body = encode_rare_options(request, target, {"service_tier": "service_tier"}, extra, notices)
+    if (tier := body.pop("service_tier", None)) is not None and (word := encode_tier(tier, SERVICE_TIERS, notices)):
         body["service_tier"] = word
     stop = [text for text in request.stop if text.strip()] if target.quirks.stop else []
     if stop:
         body["stop_sequences"] = stop
     if len(stop) < len(request.stop):
         why = "a stop sequence of white space is not supported" if target.quirks.stop else "not supported"
-        notes.add("dropped", "stop", why)
+        notices.add("dropped", "stop", why)
     if request.seed is not None:
-        notes.add("dropped", "seed", "not supported")
+        notices.add("dropped", "seed", "not supported")
     for field in request.metadata:
-        notes.add("dropped", f"metadata: {field}", "only the user's id is supported")
+        notices.add("dropped", f"metadata: {field}", "only the user's id is supported")
     if request.cache:
-        body["cache_control"] = {**EPHEMERAL, **block_ttl(request.cache_ttl, notes)}
+        body["cache_control"] = {**EPHEMERAL, **block_ttl(request.cache_ttl, notices)}
     if request.stream:
         body["stream"] = True
     return body

@@ -46,11 +46,11 @@ _TOOLS = {"web_search": "web_search", "web_fetch": "web_fetch", **dict.fromkeys(
 # Definitions ----------------------------------------------------------------------------------------------------------
 
 
-def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject | None:
+def encode_hosted_tool(tool: HostedTool, notices: NoticeCollector) -> JsonObject | None:
     """The definition of a tool that the provider runs; None if there is none for it."""
     match tool:
         case WebSearch():
-            note_options(tool, ("max_uses", "allowed_domains", "blocked_domains", "location"), notes)
+            note_options(tool, ("max_uses", "allowed_domains", "blocked_domains", "location"), notices)
             place = tool.location
             location = None if place is None else {"type": "approximate", **location_fields(place)}
             return {**_definition(_SEARCH, "web_search", tool), **without_none({"user_location": location})}

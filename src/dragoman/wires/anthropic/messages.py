@@ -50,12 +50,12 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 # Encoding -------------------------------------------------------------------------------------------------------------
 
 
-def prepare_history(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[Text], list[Message]]:
+def prepare_history(request: Request, target: Target, notices: NoticeCollector) -> tuple[list[Text], list[Message]]:
     """The system texts, and the turns of user and assistant, and of the system if the target takes them."""
-    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True, cites_documents=True)
-    system = [text for text in history.system if has_content(text, notes)]
+    history = repair(request, notices, system_turns=target.quirks.system_turns, alternating=True, cites_documents=True)
+    system = [text for text in history.system if has_content(text, notices)]
     check_urls(history.turns, target)
-    return system, _alternating_turns(history.turns, target, notes)
+    return system, _alternating_turns(history.turns, target, notices)
 
 
 def encode_system(texts: list[Text]) -> str | list[JsonObject]:
@@ -65,9 +65,9 @@ def encode_system(texts: list[Text]) -> str | list[JsonObject]:
     return [{"type": "text", "text": text.text, **wire_extra(text.extra, NAME)} for text in texts]
 
 
-def encode_messages(turns: list[Message], notes: NoticeCollector) -> list[JsonObject]:
+def encode_messages(turns: list[Message], notices: NoticeCollector) -> list[JsonObject]:
     """The messages of some turns."""
-    return [message for turn in turns for message in _encode_turn(turn, notes)]
+    return [message for turn in turns for message in _encode_turn(turn, notices)]
 
 
 def continues_without_thinking(turns: list[Message]) -> bool:
@@ -80,14 +80,14 @@ def continues_without_thinking(turns: list[Message]) -> bool:
     return bool(loop) and loop[0].role == "user" and not isinstance(loop[-1].parts[0], Thinking)
 
 
-def _is_system_content(part: Part, notes: NoticeCollector) -> bool:
+def _is_system_content(part: Part, notices: NoticeCollector) -> bool:
     if isinstance(part, Thinking | ToolCall | ToolResult):
-        notes.add("dropped", "part of a system message", "thinking, tool calls and results are not supported there")
+        notices.add("dropped", "part of a system message", "thinking, tool calls and results are not supported there")
         return False
     return True
 
 
-def _place_system(turns: list[Message], notes: NoticeCollector) -> list[Message]:
+def _place_system(turns: list[Message], notices: NoticeCollector) -> list[Message]:
     """System turns where the API takes them: after a user turn, before an answer or at the end, one at a time.
 
     After an answer they become user turns, marked. Before a user turn, which may come later, an answer follows them.
@@ -100,34 +100,34 @@ def _place_system(turns: list[Message], notes: NoticeCollector) -> list[Message]
         elif placed and placed[-1].role == "user":
             placed += merge_turns(run)
             if after is not None and after[0].role == "user":
-                notes.add("repaired", "system message before a user message", "added an answer: it must follow")
+                notices.add("repaired", "system message before a user message", "added an answer: it must follow")
                 placed.append(Message(role="assistant", parts=(Text(text=FILLER_ANSWER),)))
         else:
-            placed += [mark_system(turn, notes) for turn in run]
+            placed += [mark_system(turn, notices) for turn in run]
     return placed
 
 
-def _alternating_turns(turns: tuple[Message, ...], target: Target, notes: NoticeCollector) -> list[Message]:
+def _alternating_turns(turns: tuple[Message, ...], target: Target, notices: NoticeCollector) -> list[Message]:
     filled: list[Message] = []
     for turn in turns:
-        parts = [part for part in turn.parts if has_content(part, notes)]
+        parts = [part for part in turn.parts if has_content(part, notices)]
         if turn.role in SYSTEM_ROLES:
-            parts = [part for part in parts if _is_system_content(part, notes)]
+            parts = [part for part in parts if _is_system_content(part, notices)]
         if target.quirks.signed_thinking:
-            parts = [part for part in parts if _is_signed(part, notes)]
+            parts = [part for part in parts if _is_signed(part, notices)]
         while parts and isinstance(parts[-1], Thinking):
             # 400: the final block in an assistant message cannot be `thinking` (seen 2025-12).
-            notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
+            notices.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
             parts.pop()
         role: Role = "system" if turn.role in SYSTEM_ROLES else "assistant" if turn.role == "assistant" else "user"
         if parts or role != "system":
             is_same = role == turn.role and len(parts) == len(turn.parts)
             filled.append(turn if is_same else replace(turn, role=role, parts=tuple(parts)))
     if not all(turn.parts for turn in filled):
-        filled = fill_turns(filled, notes)
+        filled = fill_turns(filled, notices)
     if target.quirks.system_turns:
-        filled = _place_system(filled, notes)
-    return _without_trailing_space(start_with_user(_joined(filled), notes), notes)
+        filled = _place_system(filled, notices)
+    return _without_trailing_space(start_with_user(_joined(filled), notices), notices)
 
 
 def _joined(turns: list[Message]) -> list[Message]:
@@ -141,38 +141,38 @@ def _joined(turns: list[Message]) -> list[Message]:
     return joined
 
 
-def _is_signed(part: Part, notes: NoticeCollector) -> bool:
+def _is_signed(part: Part, notices: NoticeCollector) -> bool:
     if not isinstance(part, Thinking) or part.redacted or "signature" in wire_extra(part.extra, NAME):
         return True
-    notes.add("dropped", "thinking", "it has no signature")
+    notices.add("dropped", "thinking", "it has no signature")
     return False
 
 
-def _without_trailing_space(turns: list[Message], notes: NoticeCollector) -> list[Message]:
+def _without_trailing_space(turns: list[Message], notices: NoticeCollector) -> list[Message]:
     """The turns; if the last is the assistant's, and so a prefill, it must not end in white space."""
     last = turns[-1].parts[-1] if turns and turns[-1].role == "assistant" else None
     if not isinstance(last, Text) or last.text == last.text.rstrip():
         return turns
-    notes.add("repaired", "the last message", "it must not end in white space; removed")
+    notices.add("repaired", "the last message", "it must not end in white space; removed")
     text = replace(last, text=last.text.rstrip())
     return [*turns[:-1], replace(turns[-1], parts=(*turns[-1].parts[:-1], text))]
 
 
-def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_turn(turn: Message, notices: NoticeCollector) -> list[JsonObject]:
     """One message, or several if system messages stand inside the turn."""
     messages: list[JsonObject] = []
     blocks: list[JsonObject] = []
     if len(turn.parts) == 1 and type(text := turn.parts[0]) is Text and not text.extra and turn.role != "system":
         return [{"role": turn.role, "content": text.text, **wire_extra(turn.extra, NAME)}]
     if turn.role == "system":
-        content = [encode_block(part, notes) for part in turn.parts]
+        content = [encode_block(part, notices) for part in turn.parts]
         return [{"role": "system", "content": content, **wire_extra(turn.extra, NAME)}]
     for part in turn.parts:
         if isinstance(part, Opaque) and part.data.get("role") == "system":
             messages += [*_encode_message(turn, blocks), part.data]
             blocks = []
         else:
-            blocks.append(encode_block(part, notes))
+            blocks.append(encode_block(part, notices))
     return [*messages, *_encode_message(turn, blocks)]
 
 

@@ -53,7 +53,7 @@ from dragoman.wires.common.options import NO_ARGUMENTS, object_schema
 from dragoman.wires.common.request_body import decode_base64_field, invalid_field, read_fields
 
 
-def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
+def encode_block(part: Part, notices: NoticeCollector) -> JsonObject:
     """One block of a message."""
     match part:
         case Text() if part.extra and (block := own_block(part)) is not None:
@@ -64,14 +64,14 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
             head = {"type": "redacted_thinking"} if part.redacted else {"type": "thinking", "thinking": part.text}
             return {**head, **wire_extra(part.extra, NAME)}
         case ToolCall():
-            id = fit_id(part.id, CALL_ID, CALL_ID_LENGTH, notes)
+            id = fit_id(part.id, CALL_ID, CALL_ID_LENGTH, notices)
             call = {"type": "tool_use", "id": id, "name": part.name, "input": part.arguments}
             return {**call, **wire_extra(part.extra, NAME)}
         case ToolResult():
-            return encode_result(part, notes)
+            return encode_result(part, notices)
         case Image():
             if part.detail not in (None, "auto"):
-                notes.add("dropped", "image detail", "not supported")
+                notices.add("dropped", "image detail", "not supported")
             if part.data is None and (part.url or "").startswith("http:"):
                 raise Unsupported(f"{NAME}: image URLs must use https; pass the bytes instead")
             return encode_image(part)
@@ -80,7 +80,7 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
             context = without_none({"context": wire_extra(part.extra, COVERED).get(TEXT_BEFORE)})
             return {
                 "type": "document",
-                "source": _source(part, notes),
+                "source": _source(part, notices),
                 **title,
                 **context,
                 **wire_extra(part.extra, NAME),
@@ -105,7 +105,7 @@ def encode_image(image: Image) -> JsonObject:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}, **extra}
 
 
-def _source(document: Document, notes: NoticeCollector) -> JsonObject:
+def _source(document: Document, notices: NoticeCollector) -> JsonObject:
     if document.url and not document.data:
         return {"type": "url", "url": document.url}
     if document.mime == "application/pdf":
@@ -113,7 +113,7 @@ def _source(document: Document, notes: NoticeCollector) -> JsonObject:
     if not document.mime.startswith("text/"):
         raise cannot_send(document, NAME)
     if document.mime != "text/plain":
-        notes.add("changed", "type of a document", f"{document.mime} is sent as text/plain")
+        notices.add("changed", "type of a document", f"{document.mime} is sent as text/plain")
     try:
         text = document.data.decode()
     except UnicodeDecodeError as error:
@@ -121,14 +121,14 @@ def _source(document: Document, notes: NoticeCollector) -> JsonObject:
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
-def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
+def encode_result(result: ToolResult, notices: NoticeCollector) -> JsonObject:
     """The block with the result of one call."""
     content: Any = result.content
     if not isinstance(content, str):
-        content = [encode_block(part, notes) for part in result.parts if has_content(part, notes)]
-    elif not has_content(new_text(text=content), notes):
+        content = [encode_block(part, notices) for part in result.parts if has_content(part, notices)]
+    elif not has_content(new_text(text=content), notices):
         content = None
-    id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
+    id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notices)
     fields = {"content": content or None, "is_error": result.is_error or None}
     return {"type": "tool_result", "tool_use_id": id, **without_none(fields), **wire_extra(result.extra, NAME)}
 
@@ -265,16 +265,16 @@ def _result_part(data: str | JsonObject, where: str) -> ResultPart:
     raise invalid_field(where, f"must not be of type {part.__struct_config__.tag} inside a result")
 
 
-def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
+def encode_tool(tool: Tool | Opaque, notices: NoticeCollector) -> JsonObject:
     """The definition of a tool; the schema of a strict tool is adapted to what the API can enforce."""
     if isinstance(tool, Opaque):
         return tool.data
     if tool.extra and (definition := own_definition(tool)) is not None:
         return definition
-    schema = object_schema(tool, notes)
+    schema = object_schema(tool, notices)
     if tool.strict:
-        schema, notices = adapt(schema, SCHEMA_DIALECT, where=f"tool {tool.name}")
-        notes.extend(*notices)
+        schema, schema_notices = adapt(schema, SCHEMA_DIALECT, where=f"tool {tool.name}")
+        notices.extend(*schema_notices)
     fields = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
     return {"name": tool.name, **without_none(fields), **wire_extra(tool.extra, NAME)}
 

@@ -46,9 +46,9 @@ class _Endpoints(Endpoints):
     def encode_embeddings(
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
-        strings, notes = require_texts(texts, target), NoticeCollector(target.wire)
+        strings, notices = require_texts(texts, target), NoticeCollector(target.wire)
         kind = target.quirks.embeddings
-        fields = encode_embedding_options(options, self.embedding_form(target), target, notes)
+        fields = encode_embedding_options(options, self.embedding_form(target), target, notices)
         if kind == "texts":
             body: JsonObject = {"texts": strings, **fields}
         elif kind == "single":
@@ -56,7 +56,7 @@ class _Endpoints(Endpoints):
             body = {"taskType": "SINGLE_EMBEDDING", "singleEmbeddingParams": {**fields, "text": text}}
         else:
             body = {"inputText": strings[0], **fields}
-        return _invoke(target, body, notes)
+        return _invoke(target, body, notices)
 
     def encode_rerank(self, query: str, documents: Sequence[str], top: int | None, target: Target, /) -> HttpRequest:
         body = {"query": query, "documents": [*documents], **without_none({"top_n": top})}
@@ -64,9 +64,9 @@ class _Endpoints(Endpoints):
         return _invoke(target, body, NoticeCollector(target.wire))
 
 
-def _invoke(target: Target, body: JsonObject, notes: NoticeCollector) -> HttpRequest:
+def _invoke(target: Target, body: JsonObject, notices: NoticeCollector) -> HttpRequest:
     plain = msgspec.structs.replace(target, hosting=None)
-    return post_request(plain, invoke_path(target.model, stream=False), body, notes)
+    return post_request(plain, invoke_path(target.model, stream=False), body, notices)
 
 
 ENDPOINTS = _Endpoints()

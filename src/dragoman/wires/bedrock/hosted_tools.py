@@ -40,11 +40,11 @@ _PLACES: dict[str, SourceUnit] = {
 _KINDS: dict[SourceUnit, str] = {"characters": "documentChar", "pages": "documentPage", "blocks": "documentChunk"}
 
 
-def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject | None:
+def encode_hosted_tool(tool: HostedTool, notices: NoticeCollector) -> JsonObject | None:
     """The definition of a tool that Bedrock runs; None if there is none for it."""
     match tool:
         case WebSearch():
-            note_options(tool, (), notes)
+            note_options(tool, (), notices)
             return {"systemTool": {"name": _SEARCH}}
         case CodeExecution():
             return {"systemTool": {"name": _CODE}}

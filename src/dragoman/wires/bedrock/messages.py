@@ -49,26 +49,26 @@ SEPARATOR = "\n"
 
 
 def encode_messages(
-    request: Request, target: Target, notes: NoticeCollector
+    request: Request, target: Target, notices: NoticeCollector
 ) -> tuple[list[JsonObject], list[JsonObject], list[Message]]:
     """The system blocks, the messages, and the turns that they were made from."""
-    history = repair(request, notes, system_turns=target.quirks.system_turns, alternating=True, cites_documents=True)
+    history = repair(request, notices, system_turns=target.quirks.system_turns, alternating=True, cites_documents=True)
     check_urls(history.turns, target)
-    system = [block for text in history.system if can_send(text, notes) for block in _encode_system(text)]
-    turns = _alternating_turns(history.turns, notes)
+    system = [block for text in history.system if can_send(text, notices) for block in _encode_system(text)]
+    turns = _alternating_turns(history.turns, notices)
     messages: list[JsonObject] = [
         {
             "role": turn.role,
-            "content": [encode_block(part, notes) for part in turn.parts],
+            "content": [encode_block(part, notices) for part in turn.parts],
             **wire_extra(turn.extra, NAME),
         }
         for turn in turns
     ]
-    _complete_documents(messages, notes)
+    _complete_documents(messages, notices)
     return system, messages, turns
 
 
-def _complete_documents(messages: list[JsonObject], notes: NoticeCollector) -> None:
+def _complete_documents(messages: list[JsonObject], notices: NoticeCollector) -> None:
     """Give documents names of their own, and a text next to them: the API refuses a request without."""
     names: set[str] = set()
     for message in messages:
@@ -76,12 +76,12 @@ def _complete_documents(messages: list[JsonObject], notes: NoticeCollector) -> N
         for document in documents:
             name = str(document.get("name"))
             if (unique := _unique_name(name, names)) != name:
-                notes.add("renamed", "name of a document", f"became {unique}: another document is called {name}")
+                notices.add("renamed", "name of a document", f"became {unique}: another document is called {name}")
                 document["name"] = unique
             names.add(unique.lower())
         blocks: list[JsonObject] = message["content"]
         if any("document" in block for block in blocks) and not any("text" in block for block in blocks):
-            notes.add("repaired", "a document without a text", "added a text: it must have one")
+            notices.add("repaired", "a document without a text", "added a text: it must have one")
             # Not at the end: a cache point may be there.
             at = 1 + max(i for i, block in enumerate(blocks) if "document" in block)
             blocks.insert(at, {"text": EMPTY_TURN})
@@ -122,22 +122,22 @@ def _encode_system(text: Text) -> list[JsonObject]:
     return own if "guardContent" in extra else [{"text": text.text}, *own]
 
 
-def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> list[Message]:
+def _alternating_turns(turns: tuple[Message, ...], notices: NoticeCollector) -> list[Message]:
     filled: list[Message] = []
     for turn in turns:
         following = (*turn.parts[1:], None)[: len(turn.parts)]
         parts = [
             part
             for part, after in zip(turn.parts, following, strict=True)
-            if _is_separator(part, after) or can_send(part, notes)
+            if _is_separator(part, after) or can_send(part, notices)
         ]
         while parts and isinstance(parts[-1], Thinking):
-            notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
+            notices.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
             parts.pop()
         role = _ROLES[turn.role]
         if parts or role != "system":
             filled.append(replace(turn, role=role, parts=tuple(parts)))
-    return start_with_user(merge_turns(fill_turns(filled, notes)), notes)
+    return start_with_user(merge_turns(fill_turns(filled, notices)), notices)
 
 
 def _is_separator(part: Part, after: Part | None) -> bool:

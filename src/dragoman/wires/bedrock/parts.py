@@ -49,7 +49,7 @@ from dragoman.wires.common.request_body import decode_base64_field, invalid_fiel
 DOCUMENT_NAME = "document"
 
 
-def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
+def encode_block(part: Part, notices: NoticeCollector) -> JsonObject:
     """One block of a message."""
     match part:
         case Text():
@@ -57,15 +57,15 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
         case Thinking():
             return encode_thinking(part)
         case ToolCall():
-            return {"toolUse": encode_call(part, fit_id(part.id, CALL_ID, CALL_ID_LENGTH, notes))}
+            return {"toolUse": encode_call(part, fit_id(part.id, CALL_ID, CALL_ID_LENGTH, notices))}
         case ToolResult():
-            return encode_result(part, notes)
+            return encode_result(part, notices)
         case Image():
             if part.detail not in (None, "auto"):
-                notes.add("dropped", "image detail", "not supported")
+                notices.add("dropped", "image detail", "not supported")
             return encode_image(part)
         case Document():
-            return _encode_document(part, notes)
+            return _encode_document(part, notices)
         case Opaque():
             return part.data
         case _:
@@ -113,33 +113,33 @@ def encode_image(image: Image) -> JsonObject:
     return {"image": {**data, **wire_extra(image.extra, NAME)}}
 
 
-def _encode_document(document: Document, notes: NoticeCollector) -> JsonObject:
+def _encode_document(document: Document, notices: NoticeCollector) -> JsonObject:
     format = DOCUMENT_FORMATS.get(document.mime, "txt" if document.mime.startswith("text/") else None)
     if format is None:
         raise cannot_send(document, NAME)
     if document.mime not in DOCUMENT_FORMATS:
-        notes.add("changed", "type of a document", f"{document.mime} is sent as text/plain")
+        notices.add("changed", "type of a document", f"{document.mime} is sent as text/plain")
     name = re.sub(r"[^A-Za-z0-9 ()\[\]-]+", "-", document.name or DOCUMENT_NAME)
     name = re.sub(r"\s+", " ", name).strip()[:200] or DOCUMENT_NAME
     if name != (document.name or DOCUMENT_NAME):
-        notes.add("renamed", "name of a document", f"became {name}: only letters, digits, blanks, - and brackets")
+        notices.add("renamed", "name of a document", f"became {name}: only letters, digits, blanks, - and brackets")
     data = {"format": format, "name": name, "source": {"bytes": encode_base64(document.data)}}
     return {"document": {**data, **wire_extra(document.extra, NAME)}}
 
 
-def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
+def encode_result(result: ToolResult, notices: NoticeCollector) -> JsonObject:
     """The block with the result of one call."""
     parts: tuple[ResultPart, ...] = result.parts
-    content = [encode_block(part, notes) for part in parts if can_send(part, notes)]
-    id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
+    content = [encode_block(part, notices) for part in parts if can_send(part, notices)]
+    id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notices)
     status = {"status": "error"} if result.is_error else {}
     return {"toolResult": {"toolUseId": id, "content": content, **status, **wire_extra(result.extra, NAME)}}
 
 
-def can_send(part: Part, notes: NoticeCollector) -> bool:
+def can_send(part: Part, notices: NoticeCollector) -> bool:
     """Whether a part can be sent; a text of white space only if it has fields of its own."""
     has_fields = isinstance(part, Text) and bool(wire_extra(part.extra, NAME))
-    return has_fields or has_content(part, notes)
+    return has_fields or has_content(part, notices)
 
 
 def decode_block(data: JsonObject, where: str) -> Part:
@@ -254,11 +254,11 @@ def _result_part(data: JsonObject, where: str) -> ResultPart:
     raise invalid_field(where, f"must not be of type {part.__struct_config__.tag} inside a result")
 
 
-def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
+def encode_tool(tool: Tool | Opaque, notices: NoticeCollector) -> JsonObject:
     """The definition of a tool."""
     if isinstance(tool, Opaque):
         return tool.data
-    schema = {"json": object_schema(tool, notes)}
+    schema = {"json": object_schema(tool, notices)}
     fields = {"name": tool.name, "description": tool.description or None, "inputSchema": schema}
     return {"toolSpec": {**without_none({**fields, "strict": tool.strict}), **wire_extra(tool.extra, NAME)}}
 

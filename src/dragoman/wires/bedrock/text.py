@@ -52,10 +52,10 @@ def encode_text(request: Request, target: Target) -> HttpRequest | None:
     prompts = read_prompts(request)
     if len(prompts) != 1 or not isinstance(prompts[0], str):
         raise Unsupported("takes one text in a request; send one request for each", param="prompt")
-    notes = NoticeCollector(target.wire, strict=request.strict)
+    notices = NoticeCollector(target.wire, strict=request.strict)
     own = {name: value for name, value in full_extra(request, TEXT).items() if name != _FORM}
     others = {name: fields for name, fields in request.extra.items() if not name.startswith(TEXT)}
-    extra = {**body_extra(msgspec.structs.replace(request, extra=others), target, notes), **own}
+    extra = {**body_extra(msgspec.structs.replace(request, extra=others), target, notices), **own}
     names = form.options
     options = encode_options(
         (
@@ -63,22 +63,22 @@ def encode_text(request: Request, target: Target) -> HttpRequest | None:
             ("top_p", request.top_p, names.get("top_p")),
             ("top_k", request.top_k, names.get("top_k")),
             ("stop", list(request.stop) or None, names.get("stop")),
-            ("max_tokens", max_tokens(request, target, notes), names.get("max_tokens")),
+            ("max_tokens", max_tokens(request, target, notices), names.get("max_tokens")),
             ("seed", request.seed, None),
             ("user", request.user, None),
             ("metadata", request.metadata or None, None),
             ("reasoning", None if request.reasoning in ("none", 0) else request.reasoning, None),
         ),
         extra,
-        notes,
+        notices,
     )
-    options |= encode_rare_options(request, target, {"n": names["n"]} if "n" in names else {}, extra, notes)
+    options |= encode_rare_options(request, target, {"n": names["n"]} if "n" in names else {}, extra, notices)
     if form.config is not None:
         config = extra.pop(form.config, None)
         options = {form.config: {**options, **object_of(config)}}
     path = invoke_path(target.model, stream=bool(request.stream))
     streaming = {"stream": True} if form.has_stream and request.stream else {}
-    return post_request(target, path, {form.prompt: prompts[0], **options, **streaming, **extra}, notes)
+    return post_request(target, path, {form.prompt: prompts[0], **options, **streaming, **extra}, notices)
 
 
 # Server half ----------------------------------------------------------------------------------------------------------

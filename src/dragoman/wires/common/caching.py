@@ -63,7 +63,9 @@ _KEY_TEXT = 4096
 """Characters of the system prompt and of the first message that the key of a conversation is made of."""
 
 
-def prepare_caching(request: Request, target: Target, notes: NoticeCollector, own: Caching | None = None, /) -> Request:
+def prepare_caching(
+    request: Request, target: Target, notices: NoticeCollector, own: Caching | None = None, /
+) -> Request:
     """The request with its cache points in the form of the target; `own` is the form of a wire that always has one.
 
     >>> from dragoman.targets.providers import target
@@ -75,18 +77,18 @@ def prepare_caching(request: Request, target: Target, notes: NoticeCollector, ow
     """
     if own == "verbatim":
         return request
-    request, key = _take_options(request, target, notes)
+    request, key = _take_options(request, target, notices)
     caching = target.quirks.caching or own
     if caching in _KINDS:
         request = _with_one_end(request, caching)
-    writer = _Writer(request, target, caching, notes, marks_answers=own is not None)
+    writer = _Writer(request, target, caching, notices, marks_answers=own is not None)
     tools = writer.tools()
     system = writer.system()
     messages = tuple(map(writer.message, request.messages))
     request = replace(request, tools=tools, system=system, messages=messages)
     if own is not None:  # the encoder of the wire has a field for `cache`
         return request
-    fields = _request_fields(request, target, caching, notes, key=key, is_marked=writer.is_marked_early)
+    fields = _request_fields(request, target, caching, notices, key=key, is_marked=writer.is_marked_early)
     return _with_fields(request, target, fields)
 
 
@@ -103,7 +105,7 @@ def _has_options(request: Request) -> bool:
     return any(field in wire_extra(request.extra, wire) for wire in request.extra for field in _OPTION_FIELDS)
 
 
-def _take_options(request: Request, target: Target, notes: NoticeCollector) -> tuple[Request, str | None]:
+def _take_options(request: Request, target: Target, notices: NoticeCollector) -> tuple[Request, str | None]:
     """The request with the caching options of another dialect as its own, and the key of the conversation."""
     cache, ttl, key = request.cache, request.cache_ttl, None
     extra = dict(request.extra)
@@ -114,7 +116,7 @@ def _take_options(request: Request, target: Target, notes: NoticeCollector) -> t
             continue
         extra[wire] = {name: value for name, value in fields.items() if name not in _OPTION_FIELDS}
         for name in own:
-            notes.add("info", f"{wire}: {name}", "became what this target has for prompt caching")
+            notices.add("info", f"{wire}: {name}", "became what this target has for prompt caching")
         options, control = object_of(own.get("prompt_cache_options")), object_of(own.get("cache_control"))
         time = _point(control or options).ttl
         if own.get("prompt_cache_retention") == "24h":
@@ -209,7 +211,13 @@ class _Writer:
     """Writes the marks of one request in the order of the prompt: tools, system, messages."""
 
     def __init__(
-        self, request: Request, target: Target, caching: Caching | None, notes: NoticeCollector, *, marks_answers: bool
+        self,
+        request: Request,
+        target: Target,
+        caching: Caching | None,
+        notices: NoticeCollector,
+        *,
+        marks_answers: bool,
     ) -> None:
         self._request = request
         self._wire = target.wire
@@ -217,7 +225,7 @@ class _Writer:
         self._marks_answers = marks_answers
         self._caching: Caching | None = None if caching == "key" else caching
         self._field = _FIELDS.get(caching) if caching is not None else None
-        self._notes = notes
+        self._notices = notices
         self._room = MAX_MARKS - (1 if request.cache else 0) - self._count_own()
         self._is_short = False
         """Whether a mark with a short time was written: a longer one must not follow it."""
@@ -305,7 +313,7 @@ class _Writer:
         is_stored = isinstance(part, Opaque) and part.wire == self._wire and not _is_point(part)
         can_have = is_stored or (isinstance(part, kinds) if kinds else not isinstance(part, Opaque))
         if part is None or not can_have or (kinds and not is_input):
-            self._notes.add("info", "cache point", "this part cannot have one; left out")
+            self._notices.add("info", "cache point", "this part cannot have one; left out")
             return False
         mark = self._mark(point)
         if mark is None:
@@ -329,7 +337,7 @@ class _Writer:
                 return None
             case None:
                 why = "the provider decides itself what it caches" if self._field is None else "not supported"
-                self._notes.add("info", "cache point", why)
+                self._notices.add("info", "cache point", why)
                 return None
             case "breakpoints":
                 is_long = self._long is not None and ttl is not None and ttl > HALF_HOUR
@@ -337,17 +345,17 @@ class _Writer:
             case _:
                 if self._room <= 0:
                     why = f"at most {MAX_MARKS} are possible; the first ones are sent, so that they stay in place"
-                    self._notes.add("info", "cache point", why)
+                    self._notices.add("info", "cache point", why)
                     return None
                 self._room -= 1
                 return {**_KINDS[self._caching], **self._short_or_long(ttl)}
 
     def _short_or_long(self, ttl: int | None) -> JsonObject:
-        time = block_ttl(ttl, self._notes)
+        time = block_ttl(ttl, self._notices)
         if time.get("ttl") != "1h":
             self._is_short = True
         elif self._is_short:
-            self._notes.add("info", "cache ttl", "1h became 5m: a longer time must not follow a shorter one")
+            self._notices.add("info", "cache ttl", "1h became 5m: a longer time must not follow a shorter one")
             return {}
         return time
 
@@ -364,7 +372,7 @@ def _items(request: Request) -> Iterator[Part | AnyTool]:
         yield from message.parts
 
 
-def block_ttl(ttl: int | None, notes: NoticeCollector, /) -> JsonObject:
+def block_ttl(ttl: int | None, notices: NoticeCollector, /) -> JsonObject:
     """The member `ttl` of a mark of Anthropic's models: they know five minutes and an hour.
 
     >>> block_ttl(3600, NoticeCollector("w")), block_ttl(None, NoticeCollector("w"))
@@ -373,7 +381,7 @@ def block_ttl(ttl: int | None, notes: NoticeCollector, /) -> JsonObject:
     if ttl is None:
         return {}
     if ttl not in (FIVE_MINUTES, HOUR):
-        notes.add("info", "cache ttl", f"{ttl} s became {'5m' if ttl < FIVE_MINUTES else '1h'}: there are 5m and 1h")
+        notices.add("info", "cache ttl", f"{ttl} s became {'5m' if ttl < FIVE_MINUTES else '1h'}: there are 5m and 1h")
     return {"ttl": "5m"} if ttl <= FIVE_MINUTES else {"ttl": "1h"}
 
 
@@ -384,7 +392,7 @@ def _request_fields(
     request: Request,
     target: Target,
     caching: Caching | None,
-    notes: NoticeCollector,
+    notices: NoticeCollector,
     *,
     key: str | None,
     is_marked: bool,
@@ -392,7 +400,7 @@ def _request_fields(
     """The target's fields for caching."""
     fields: JsonObject = {}
     if caching == "blocks" and request.cache:
-        fields["cache_control"] = {"type": "ephemeral", **block_ttl(request.cache_ttl, notes)}
+        fields["cache_control"] = {"type": "ephemeral", **block_ttl(request.cache_ttl, notices)}
     if caching in ("key", "breakpoints") and (request.cache or is_marked):
         fields["prompt_cache_key"] = key or conversation_key(request)
     ttl = request.cache_ttl
@@ -400,7 +408,7 @@ def _request_fields(
         fields["prompt_cache_retention"] = "24h"
     if ttl is not None and caching == "breakpoints" and ttl > HALF_HOUR:
         if target.quirks.long_cache is None:
-            notes.add("info", "cache ttl", f"{ttl} s became 30m: there is no other time")
+            notices.add("info", "cache ttl", f"{ttl} s became 30m: there is no other time")
         else:
             fields["prompt_cache_options"] = {"ttl": target.quirks.long_cache}
     return fields

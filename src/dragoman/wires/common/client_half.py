@@ -85,9 +85,9 @@ class WireClient:
             check_media(request, can)
         if not needs_caching(request):
             return self._encode_request(request, target)
-        notes = NoticeCollector(self._wire, strict=request.strict)
-        http = self._encode_request(prepare_caching(request, target, notes, self._caching), target)
-        return msgspec.structs.replace(http, notices=notes.notices + http.notices) if notes.notices else http
+        notices = NoticeCollector(self._wire, strict=request.strict)
+        http = self._encode_request(prepare_caching(request, target, notices, self._caching), target)
+        return msgspec.structs.replace(http, notices=notices.notices + http.notices) if notices.notices else http
 
     def _encode_text(self, request: Request, target: Target) -> HttpRequest:
         """A request that continues a text: as such if the target can do that, else as a chat."""
@@ -95,8 +95,8 @@ class WireClient:
         return encode_as_chat(request, target, self.encode_request) if http is None else http
 
     def encode_tools(self, tools: tuple[AnyTool, ...], /) -> list[JsonObject]:
-        notes = NoticeCollector(self._wire)
-        return self._encode_tools(supported_tools(Request(tools=tools), notes, self._hosted_tool), notes)
+        notices = NoticeCollector(self._wire)
+        return self._encode_tools(supported_tools(Request(tools=tools), notices, self._hosted_tool), notices)
 
     def decode_body(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> list[Event]:
         decoder = self._decoder(request, target, is_whole=True)
@@ -138,7 +138,7 @@ class WireClient:
 
 def tool_by_tool(encode_tool: Callable[[Tool | Opaque, NoticeCollector], JsonObject], /) -> ToolEncoder:
     """Encodes tools one by one, for wires whose definitions do not depend on each other."""
-    return lambda tools, notes: [encode_tool(tool, notes) for tool in tools]
+    return lambda tools, notices: [encode_tool(tool, notices) for tool in tools]
 
 
 def is_text_only(request: Request, /) -> bool:

@@ -60,7 +60,7 @@ def encode_as_chat(
         raise Unsupported("takes one prompt in a request; send one request for each", param="prompt")
     if not isinstance(prompts[0], str):
         raise Unsupported("takes text as a prompt, not tokens", param="prompt")
-    notes = NoticeCollector(target.wire, strict=request.strict)
-    notes.add("changed", "raw", "the target does not continue texts; the prompt is sent as a chat message")
+    notices = NoticeCollector(target.wire, strict=request.strict)
+    notices.add("changed", "raw", "the target does not continue texts; the prompt is sent as a chat message")
     http = encode(replace(request, raw=None), target)
-    return replace(http, notices=(*notes.notices, *http.notices))
+    return replace(http, notices=(*notices.notices, *http.notices))

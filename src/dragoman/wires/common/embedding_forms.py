@@ -202,7 +202,7 @@ def _take(fields: JsonObject, names: tuple[str, ...], words: Mapping[Any, T]) ->
 
 
 def encode_embedding_options(
-    options: EmbeddingOptions, form: EmbeddingForm, target: Target, notes: NoticeCollector, /
+    options: EmbeddingOptions, form: EmbeddingForm, target: Target, notices: NoticeCollector, /
 ) -> JsonObject:
     """The fields of a request in a form; a notice for each option that the form has no field for.
 
@@ -211,7 +211,7 @@ def encode_embedding_options(
     {'truncate': False}
     """
     body: JsonObject = {**form.fixed}
-    purpose = _purpose(options, form, target, notes)
+    purpose = _purpose(options, form, target, notices)
     user_field = target.quirks.user_field if form.user else None
     rows = (
         ("dimensions", options.dimensions, form.dimensions, options.dimensions),
@@ -221,23 +221,23 @@ def encode_embedding_options(
     )
     for option, value, field, word in rows:
         if value is not None and (field is None or word is None):
-            notes.add("dropped", option, f"{target.provider} has no field for {value} in requests for embeddings")
+            notices.add("dropped", option, f"{target.provider} has no field for {value} in requests for embeddings")
         elif value is not None and field is not None:
             body[field] = word
     own = own_fields(options, form, target)
     for field in (field for fields in options.extra.values() if fields is not own for field in fields):
-        notes.add("dropped", field, f"{target.provider} has no such field in requests for embeddings")
+        notices.add("dropped", field, f"{target.provider} has no such field in requests for embeddings")
     return {**body, **own}
 
 
 def _purpose(
-    options: EmbeddingOptions, form: EmbeddingForm, target: Target, notes: NoticeCollector
+    options: EmbeddingOptions, form: EmbeddingForm, target: Target, notices: NoticeCollector
 ) -> EmbeddingPurpose | None:
     """The purpose to send. A form that requires one gets its default for a purpose that it does not have."""
     purpose, default = options.purpose, form.default_purpose
     if purpose is None or default is None or purpose in form.purposes:
         return purpose or default
-    notes.add("changed", "purpose", f"{target.provider} has no field for {purpose}; sent as {default}")
+    notices.add("changed", "purpose", f"{target.provider} has no field for {purpose}; sent as {default}")
     return default
 
 

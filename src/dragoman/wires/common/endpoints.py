@@ -155,13 +155,13 @@ class OpenAIEndpoints(Endpoints):
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
         """POST /embeddings, or the path of the target's own form."""
-        form, notes = self.embedding_form(target), NoticeCollector(target.wire)
+        form, notices = self.embedding_form(target), NoticeCollector(target.wire)
         body: JsonObject = {
             "model": target.model,
             form.texts: [*texts] if form.takes_tokens else require_texts(texts, target),
-            **encode_embedding_options(options, form, target, notes),
+            **encode_embedding_options(options, form, target, notices),
         }
-        http = post_request(target, form.path, body, notes)
+        http = post_request(target, form.path, body, notices)
         return msgspec.structs.replace(http, path=form.path) if form.is_at_host else http
 
     def encode_rerank(self, query: str, documents: Sequence[str], top: int | None, target: Target, /) -> HttpRequest:

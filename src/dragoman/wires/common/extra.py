@@ -61,7 +61,7 @@ def full_extra(request: Request, wire: str, /) -> JsonObject:
     return {**wire_extra(request.extra, wire + VERBATIM), **wire_extra(request.extra, wire)}
 
 
-def body_extra(request: Request, target: Target, notes: NoticeCollector, /) -> JsonObject:
+def body_extra(request: Request, target: Target, notices: NoticeCollector, /) -> JsonObject:
     """The fields to merge into the body: those under the wire's name, then those under the provider's.
 
     >>> target = Target(provider="groq", model="m", wire="openai_chat", base_url="https://x")
@@ -72,15 +72,15 @@ def body_extra(request: Request, target: Target, notes: NoticeCollector, /) -> J
         return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
-            _note_dropped(request, name, "belongs to another wire", notes)
+            _note_dropped(request, name, "belongs to another wire", notices)
     provider_fields = wire_extra(request.extra, target.provider)
     if not target.quirks.accepts_unknown_fields:
-        _note_dropped(request, target.wire, "not supported", notes)
+        _note_dropped(request, target.wire, "not supported", notices)
         return {**wire_extra(request.extra, target.wire + VERBATIM), **provider_fields}
     return {**full_extra(request, target.wire), **provider_fields}
 
 
-def _note_dropped(request: Request, name: str, why: str, notes: NoticeCollector) -> None:
+def _note_dropped(request: Request, name: str, why: str, notices: NoticeCollector) -> None:
     for field, value in wire_extra(request.extra, name).items():
         members = ", ".join([*value][:MAX_LISTED]) if is_object(value) else ""
-        notes.add("dropped", f"{name}: {field}", f"{why} ({members})" if members else why)
+        notices.add("dropped", f"{name}: {field}", f"{why} ({members})" if members else why)

@@ -70,7 +70,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 def repair(
     request: Request,
-    notes: NoticeCollector,
+    notices: NoticeCollector,
     /,
     *,
     system_turns: bool = False,
@@ -86,20 +86,20 @@ def repair(
     `cites_documents`, the wire can be asked to cite a document.
 
     >>> call = ToolCall(id="call_1", name="tide")
-    >>> notes = NoticeCollector("ollama")
-    >>> history = repair(Request(messages=(user("?"), Message(role="assistant", parts=(call,)))), notes)
+    >>> notices = NoticeCollector("ollama")
+    >>> history = repair(Request(messages=(user("?"), Message(role="assistant", parts=(call,)))), notices)
     >>> history.turns[-1].parts[0].content
     'result unavailable; do not assume that it ran'
     """
     texts = [*system_texts(request)]
-    calls = _Calls(notes)
+    calls = _Calls(notices)
     turns: list[Message] = []
     for message in request.messages:
         if message.role in SYSTEM_ROLES and not turns:
-            texts += _leading_system(message, notes)
+            texts += _leading_system(message, notices)
             continue
         if message.role in SYSTEM_ROLES and not system_turns:
-            message = mark_system(message, notes)  # noqa: PLW2901 - from here on it is a user turn
+            message = mark_system(message, notices)  # noqa: PLW2901 - from here on it is a user turn
         if _is_plain(message):
             if message.role == "assistant":
                 calls.last_answer = len(turns)
@@ -109,28 +109,30 @@ def repair(
         for part in message.parts:
             match part:
                 case ToolResult() if calls.is_late(part):
-                    parts += _result_as_text(part, "came late", "it came after the next answer", notes)
+                    parts += _result_as_text(part, "came late", "it came after the next answer", notices)
                 case ToolResult() if not calls.add_result(part, last=len(turns) - 1):
-                    parts += _result_as_text(part, "has no call in this conversation", "there is no call for it", notes)
+                    parts += _result_as_text(
+                        part, "has no call in this conversation", "there is no call for it", notices
+                    )
                 case ToolResult():
                     pass
                 case ToolCall() if message.role == "assistant":
                     parts.append(calls.add_call(part, turn=len(turns)))
                 case ToolCall():
-                    notes.add("dropped", f"call {part.id}", f"not allowed in a message of the {message.role}")
+                    notices.add("dropped", f"call {part.id}", f"not allowed in a message of the {message.role}")
                 case _:
                     parts.append(part)
         if is_answer := message.role == "assistant":
             calls.last_answer = len(turns)
         # Only answers have citations on every wire that has some.
         cited = citations if is_answer or citations != "all" else "own"
-        own_parts = _own_parts(parts, notes, citations=cited, cites_documents=cites_documents)
-        _note_foreign(message.extra, f"{message.role} message", notes)
-        if own_parts or wire_extra(message.extra, notes.wire) or (is_answer and turns and alternating):
+        own_parts = _own_parts(parts, notices, citations=cited, cites_documents=cites_documents)
+        _note_foreign(message.extra, f"{message.role} message", notices)
+        if own_parts or wire_extra(message.extra, notices.wire) or (is_answer and turns and alternating):
             role = "user" if message.role == "tool" else message.role
             is_same = role == message.role and _are_same(own_parts, message.parts)
             turns.append(message if is_same else msgspec.structs.replace(message, role=role, parts=own_parts))
-    while turns and _is_silent(turns[-1], notes.wire):
+    while turns and _is_silent(turns[-1], notices.wire):
         turns.pop()
     return History(system=tuple(texts), turns=tuple(_with_results(turns, calls)))
 
@@ -158,10 +160,10 @@ def _are_same(parts: tuple[Part, ...], others: tuple[Part, ...]) -> bool:
 class _Calls:
     """The calls of a history, each with a unique id, and their results."""
 
-    def __init__(self, notes: NoticeCollector) -> None:
+    def __init__(self, notices: NoticeCollector) -> None:
         self.last_answer = -1
         """The index of the last turn of the assistant."""
-        self._notes = notes
+        self._notices = notices
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, str]]] = {}
@@ -172,7 +174,7 @@ class _Calls:
         id = call.id
         if not id or id in self._ids:
             id = self._new_id(id)
-            self._notes.add("renamed", f"call id {call.id}", "ids must be unique")
+            self._notices.add("renamed", f"call id {call.id}", "ids must be unique")
         self._ids.add(id)
         waiting = self._waiting.setdefault(call.id, deque())
         if waiting and waiting[0][0] != turn:
@@ -200,8 +202,8 @@ class _Calls:
             return False
         turn, id = waiting.popleft()
         if turn < last:
-            self._notes.add("repaired", f"result {result.id}", "moved right after its call")
-        content = _own_content(result, self._notes)
+            self._notices.add("repaired", f"result {result.id}", "moved right after its call")
+        content = _own_content(result, self._notices)
         is_same = id == result.id and content is result.content
         self._results[id] = result if is_same else unchecked(result, id=id, content=content)
         return True
@@ -210,7 +212,7 @@ class _Calls:
         """The result of a call; an error result if the history has none."""
         result = self._results.get(call.id)
         if result is None:
-            self._notes.add("repaired", f"call {call.id}", "added an error result: there was none")
+            self._notices.add("repaired", f"call {call.id}", "added an error result: there was none")
             return ToolResult(id=call.id, name=call.name, content=UNAVAILABLE, is_error=True)
         return result if result.name else msgspec.structs.replace(result, name=call.name)
 
@@ -229,22 +231,22 @@ def as_system(texts: Sequence[Text], /) -> str | tuple[Text, ...] | None:
     return tuple(texts) or None
 
 
-def _leading_system(message: Message, notes: NoticeCollector) -> list[Text]:
+def _leading_system(message: Message, notices: NoticeCollector) -> list[Text]:
     texts: list[Text] = []
     for part in message.parts:
-        if isinstance(part, Opaque) and not is_own(part, notes):
+        if isinstance(part, Opaque) and not is_own(part, notices):
             continue
         if isinstance(part, Thinking):
-            notes.add("dropped", "part of a system message", "thinking is not supported there")
+            notices.add("dropped", "part of a system message", "thinking is not supported there")
             continue
         if not isinstance(part, Text):
             why = "only text is supported; move it to a message of the user"
-            raise Unsupported(f"{notes.wire}: cannot send {_PART_NAMES[kind_of(part)]} in a system message: {why}")
+            raise Unsupported(f"{notices.wire}: cannot send {_PART_NAMES[kind_of(part)]} in a system message: {why}")
         texts.append(part)
     return texts
 
 
-def mark_system(message: Message, notes: NoticeCollector, /) -> Message:
+def mark_system(message: Message, notices: NoticeCollector, /) -> Message:
     """A system message inside the history as a user turn, marked, for targets that take system messages only on top.
 
     >>> mark_system(Message(role="system", parts=(Text(text="Be brief."),)), NoticeCollector("ollama")).text
@@ -252,19 +254,19 @@ def mark_system(message: Message, notes: NoticeCollector, /) -> Message:
     """
     texts = [part.text for part in message.parts if isinstance(part, Text) and part.text]
     if texts:
-        notes.add("changed", "system message after the first turn", "sent as a user message in its place")
+        notices.add("changed", "system message after the first turn", "sent as a user message in its place")
     marked = (Text(text="\n".join(("<system>", *texts, "</system>"))),) if texts else ()
     return Message(role="user", parts=(*marked, *(part for part in message.parts if not isinstance(part, Text))))
 
 
-def _result_as_text(result: ToolResult, fact: str, why: str, notes: NoticeCollector) -> list[Part]:
-    notes.add("changed", f"result {result.id}", f"{why}; sent as a text of the user")
+def _result_as_text(result: ToolResult, fact: str, why: str, notices: NoticeCollector) -> list[Part]:
+    notices.add("changed", f"result {result.id}", f"{why}; sent as a text of the user")
     source = f"{result.name or 'the tool'} ({result.id})" if result.id else result.name or "a tool"
     text = Text(text=f"The result of {source} {fact}:\n{error_text(result)}")
     return [text, *(part for part in result.parts if isinstance(part, Image | Document | Opaque))]
 
 
-def fill_turns(turns: Iterable[Message], notes: NoticeCollector, /) -> list[Message]:
+def fill_turns(turns: Iterable[Message], notices: NoticeCollector, /) -> list[Message]:
     """Give turns of which nothing is left a text, for wires where turns alternate: the turns around them stay apart.
 
     >>> len(fill_turns([user("a"), Message(role="assistant"), user("b")], NoticeCollector("google")))
@@ -274,7 +276,7 @@ def fill_turns(turns: Iterable[Message], notes: NoticeCollector, /) -> list[Mess
     missing: Role | None = None
     for turn in (*turns, None):
         if missing is not None and filled and _is_needed(missing, filled[-1], turn):
-            notes.add("repaired", f"an empty message of the {missing}", "a short text is sent in its place")
+            notices.add("repaired", f"an empty message of the {missing}", "a short text is sent in its place")
             filled.append(Message(role=missing, parts=(Text(text=EMPTY_TURN),)))
         missing = None if turn is None or turn.parts else turn.role
         filled += [turn] if turn is not None and turn.parts else []
@@ -292,115 +294,115 @@ def _is_needed(role: Role, before: Message, after: Message | None) -> bool:
 
 
 def _own_parts(
-    parts: Iterable[Part], notes: NoticeCollector, *, citations: str, cites_documents: bool
+    parts: Iterable[Part], notices: NoticeCollector, *, citations: str, cites_documents: bool
 ) -> tuple[Part, ...]:
     """The parts in the form of this wire, without the thinking of other wires."""
-    if notes.carries_all:
+    if notices.carries_all:
         return tuple(parts)
     own_parts: list[Part] = []
     for part in parts:
         match part:
-            case Thinking() if notes.wire not in part.extra:
-                notes.add("dropped", "thinking", "from another wire, or without a signature")
+            case Thinking() if notices.wire not in part.extra:
+                notices.add("dropped", "thinking", "from another wire, or without a signature")
             case HostedCall() | HostedResult():
-                own_parts += hosted_to_wire(part, notes)
+                own_parts += hosted_to_wire(part, notices)
             case Opaque():
-                own_parts += [part] if is_own(part, notes) else []
+                own_parts += [part] if is_own(part, notices) else []
             case Text(citations=(_, *_)):
-                own_parts.append(_with_sources(part, notes, citations=citations))
+                own_parts.append(_with_sources(part, notices, citations=citations))
             case _:
                 if part.extra:
-                    _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
-                    own_parts += _text_before(part.extra, notes)
+                    _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notices)
+                    own_parts += _text_before(part.extra, notices)
                     if isinstance(part, Document):
-                        part = _cited(part, notes, cites_documents=cites_documents)  # noqa: PLW2901 - with own data
+                        part = _cited(part, notices, cites_documents=cites_documents)  # noqa: PLW2901 - with own data
                 own_parts.append(part)
     return tuple(own_parts)
 
 
-def _cited(document: Document, notes: NoticeCollector, *, cites_documents: bool) -> Document:
+def _cited(document: Document, notices: NoticeCollector, *, cites_documents: bool) -> Document:
     """A document that a client of another wire wants to be cited, in the form of the wires that can do it."""
     settings = [data["citations"] for data in document.extra.values() if is_object(data) and "citations" in data]
-    own = wire_extra(document.extra, notes.wire)
+    own = wire_extra(document.extra, notices.wire)
     if "citations" in own or not any(is_object(setting) and setting.get("enabled") for setting in settings):
         return document
     if not cites_documents:
-        notes.add("dropped", "citations of a document", "not supported")
+        notices.add("dropped", "citations of a document", "not supported")
         return document
     return msgspec.structs.replace(
-        document, extra={**document.extra, notes.wire: {**own, "citations": {"enabled": True}}}
+        document, extra={**document.extra, notices.wire: {**own, "citations": {"enabled": True}}}
     )
 
 
-def is_own(block: Opaque, notes: NoticeCollector, /) -> bool:
+def is_own(block: Opaque, notices: NoticeCollector, /) -> bool:
     """Whether a block is one of this wire. One of another wire is refused, or left out if it is optional."""
-    if block.wire == notes.wire:
+    if block.wire == notices.wire:
         return True
     kind = block.data.get("type") or next(iter(block.data), "unknown")
     if not block.is_optional:
         why = f"only targets of the wire {block.wire} take it; use one of them, or leave it out"
-        raise Unsupported(f"{notes.wire}: cannot send a block of type {kind!r}: {why}")
-    notes.add("dropped", f"{block.wire} block ({kind})", "not supported, and not needed")
+        raise Unsupported(f"{notices.wire}: cannot send a block of type {kind!r}: {why}")
+    notices.add("dropped", f"{block.wire} block ({kind})", "not supported, and not needed")
     return False
 
 
-def _with_sources(text: Text, notes: NoticeCollector, *, citations: str) -> Text:
+def _with_sources(text: Text, notices: NoticeCollector, *, citations: str) -> Text:
     """A text with the citations that the wire has a form for; the others are numbered sources."""
     for name, data in text.extra.items():
         if not covers_citations(data):
-            _note_foreign({name: data}, "text part", notes)
-    own = text.extra.get(notes.wire)
+            _note_foreign({name: data}, "text part", notices)
+    own = text.extra.get(notices.wire)
     if citations == "all" and own is None and any(citation.cited_text for citation in text.citations):
-        notes.add("dropped", "cited text of citations", "not supported")
+        notices.add("dropped", "cited text of citations", "not supported")
     if citations == "all" or (own is not None and (citations == "own" or not own)):
         return text
     changed = with_numbered_sources(text)
     if changed.text != text.text:
-        notes.add("changed", "citations", "sent as numbered sources below the text")
+        notices.add("changed", "citations", "sent as numbered sources below the text")
     return changed
 
 
-def _text_before(extra: Extra, notes: NoticeCollector) -> list[Text]:
+def _text_before(extra: Extra, notices: NoticeCollector) -> list[Text]:
     """The text that other wires send before a part, because only its own wire has a field for it."""
     texts = [data.get(TEXT_BEFORE) for name, data in extra.items() if name.endswith(VERBATIM) and is_object(data)]
-    if notes.wire + VERBATIM in extra or not any(texts):
+    if notices.wire + VERBATIM in extra or not any(texts):
         return []
-    notes.add("changed", "context of a document", "sent as text before it")
+    notices.add("changed", "context of a document", "sent as text before it")
     return [Text(text=text) for text in texts if isinstance(text, str)]
 
 
-def _note_converted(extra: Extra, notes: NoticeCollector) -> None:
+def _note_converted(extra: Extra, notices: NoticeCollector) -> None:
     """Add notices for what was a block of another wire, and is sent in another form."""
     for name, data in extra.items():
-        if name.endswith(VERBATIM) and name != notes.wire + VERBATIM and isinstance(why := data.get(CHANGED), str):
-            notes.add("changed", f"block of {name.removesuffix(VERBATIM)}", why)
+        if name.endswith(VERBATIM) and name != notices.wire + VERBATIM and isinstance(why := data.get(CHANGED), str):
+            notices.add("changed", f"block of {name.removesuffix(VERBATIM)}", why)
 
 
 _OUR_MARKS = frozenset({CACHE, FILE})
 """Marks of our own, which a target gets in another form."""
 
 
-def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
+def _note_foreign(extra: Extra, what: str, notices: NoticeCollector) -> None:
     """Add notices for data of other wires, such as a signature. Ids of items and cache points do not count."""
     if not extra:
         return
-    _note_converted(extra, notes)
+    _note_converted(extra, notices)
     for name, data in extra.items():
-        is_foreign = name != notes.wire and not notes.carries_all and not name.endswith(VERBATIM)
+        is_foreign = name != notices.wire and not notices.carries_all and not name.endswith(VERBATIM)
         if not is_foreign or not data or name in _OUR_MARKS or covers_citations(data):
             continue
         if not is_object(data) or not data.keys() - CACHE_MARKS <= {"id"}:
-            notes.add("dropped", f"{name} data of the {what}", "belongs to another wire")
+            notices.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 
-def _own_content(result: ToolResult, notes: NoticeCollector) -> str | tuple[ResultPart, ...]:
+def _own_content(result: ToolResult, notices: NoticeCollector) -> str | tuple[ResultPart, ...]:
     """A result's content without the blocks of other wires."""
-    if isinstance(result.content, str) or notes.carries_all:
+    if isinstance(result.content, str) or notices.carries_all:
         return result.content
     for part in result.content:
         if not isinstance(part, Opaque):
-            _note_foreign(part.extra, f"{part.__struct_config__.tag} part of a result", notes)
-    return tuple(part for part in result.content if not isinstance(part, Opaque) or is_own(part, notes))
+            _note_foreign(part.extra, f"{part.__struct_config__.tag} part of a result", notices)
+    return tuple(part for part in result.content if not isinstance(part, Opaque) or is_own(part, notices))
 
 
 _RESULTS = Message(role="tool")
@@ -446,14 +448,14 @@ def join_turns(turns: Sequence[Message], /) -> Message:
     return Message(role=turns[0].role, parts=parts, extra=extra)
 
 
-def start_with_user(turns: list[Message], notes: NoticeCollector, /) -> list[Message]:
+def start_with_user(turns: list[Message], notices: NoticeCollector, /) -> list[Message]:
     """Insert a user turn at the start if there is none, for providers that require it.
 
     >>> start_with_user([Message(role="assistant")], NoticeCollector("google"))[0].text
     '(The conversation begins.)'
     """
     if turns and turns[0].role == "assistant":
-        notes.add("repaired", "first message", "added a user message before it: it must be from the user")
+        notices.add("repaired", "first message", "added a user message before it: it must be from the user")
         return [user("(The conversation begins.)"), *turns]
     return turns
 
@@ -487,7 +489,7 @@ def result_media(results: Iterable[ToolResult], /) -> Message | None:
     return Message(role="user", parts=tuple(parts)) if parts else None
 
 
-def fit_id(id: str, pattern: str, length: int, notes: NoticeCollector, /) -> str:
+def fit_id(id: str, pattern: str, length: int, notices: NoticeCollector, /) -> str:
     """The id if it matches the provider's rule, else a hash of it that does.
 
     >>> fit_id("call_1", "[A-Za-z0-9]{9}", 9, NoticeCollector("openai_chat"))
@@ -503,22 +505,22 @@ def fit_id(id: str, pattern: str, length: int, notes: NoticeCollector, /) -> str
         number, digit = divmod(number, 62)
         digits.append(_DIGITS[digit])
     fitted = "".join(digits)
-    notes.add("renamed", f"call id {id}", f"must match {pattern}")
+    notices.add("renamed", f"call id {id}", f"must match {pattern}")
     return fitted
 
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-def has_content(part: Part, notes: NoticeCollector, /) -> bool:
+def has_content(part: Part, notices: NoticeCollector, /) -> bool:
     """Whether a part can be sent to an API that refuses texts of white space, and does not know other wires' blocks."""
-    if isinstance(part, Opaque) and part.wire != notes.wire:
-        notes.add("dropped", f"{part.wire} block", "not supported")
+    if isinstance(part, Opaque) and part.wire != notices.wire:
+        notices.add("dropped", f"{part.wire} block", "not supported")
         return False
     if not isinstance(part, Text) or part.text.strip():
         return True
     if part.text:
-        notes.add("repaired", "a text of white space", "the API refuses it; left out")
+        notices.add("repaired", "a text of white space", "the API refuses it; left out")
     return False
 
 

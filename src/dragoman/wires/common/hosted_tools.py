@@ -52,33 +52,33 @@ _NAMES = {"mcp": "MCP servers", "image_generation": "image generation"}
 
 
 def resolve_tools(
-    request: Request, notes: NoticeCollector, encode: HostedEncoder | None, target: Target | None, /
+    request: Request, notices: NoticeCollector, encode: HostedEncoder | None, target: Target | None, /
 ) -> Iterable[Tool | Opaque]:
     """The tools of a request; those that the provider runs in the form of the wire, or their fallback."""
     for tool in request.tools:
         if isinstance(tool, Tool | Opaque):
             yield tool
-        elif (definition := encode_hosted(tool, notes, encode, target)) is not None:
+        elif (definition := encode_hosted(tool, notices, encode, target)) is not None:
             if definition:
-                yield Opaque(wire=notes.wire, data=definition)
+                yield Opaque(wire=notices.wire, data=definition)
         else:
-            yield _fallback(tool, notes, target)
+            yield _fallback(tool, notices, target)
 
 
 def encode_hosted(
-    tool: HostedTool, notes: NoticeCollector, encode: HostedEncoder | None, target: Target | None, /
+    tool: HostedTool, notices: NoticeCollector, encode: HostedEncoder | None, target: Target | None, /
 ) -> JsonObject | None:
     """The definition of a tool for a target; None if the target does not have the tool."""
     allowed = None if target is None else target.capabilities.hosted_tools
     if allowed is not None and kind_of_tool(tool) not in allowed:
         return None
-    own = wire_extra(tool.extra, notes.wire + VERBATIM).get("tool")
+    own = wire_extra(tool.extra, notices.wire + VERBATIM).get("tool")
     if is_object(own):
         return own
-    definition = None if encode is None else encode(tool, notes)
+    definition = None if encode is None else encode(tool, notices)
     if definition is not None and tool.extra:
-        _note_lost(tool, notes)
-    return {**definition, **wire_extra(tool.extra, notes.wire)} if definition else definition
+        _note_lost(tool, notices)
+    return {**definition, **wire_extra(tool.extra, notices.wire)} if definition else definition
 
 
 def hosted_tools_of(request: Request, kind: type[H], target: Target, /) -> list[H]:
@@ -88,32 +88,32 @@ def hosted_tools_of(request: Request, kind: type[H], target: Target, /) -> list[
     return [tool for tool in tools if allowed is None or kind_of_tool(tool) in allowed]
 
 
-def _fallback(tool: HostedTool, notes: NoticeCollector, target: Target | None) -> Tool:
+def _fallback(tool: HostedTool, notices: NoticeCollector, target: Target | None) -> Tool:
     kind = kind_of_tool(tool)
     if tool.fallback is None or (target is not None and not target.capabilities.tools):
-        who = notes.wire if target is None else target.name
+        who = notices.wire if target is None else target.name
         name = _NAMES.get(kind, kind.replace("_", " "))
         hint = f"use another target, or {type(tool).__name__}(fallback=...) with a tool of yours"
         raise Unsupported(f"{who}: does not have {name}; {hint}", param="tools")
     from dragoman.tools.decorator import tool_of
 
     function = tool_of(tool.fallback)
-    notes.add("info", f"tool {kind}", f"not supported; the tool {function.name} stands in for it")
+    notices.add("info", f"tool {kind}", f"not supported; the tool {function.name} stands in for it")
     return function
 
 
-def note_options(tool: HostedTool, known: Collection[str], notes: NoticeCollector, /) -> None:
+def note_options(tool: HostedTool, known: Collection[str], notices: NoticeCollector, /) -> None:
     """Add a notice for each option of a tool that the wire does not have."""
     for name in tool.__struct_fields__:
         if name not in known and name not in ("fallback", "extra") and getattr(tool, name):
-            notes.add("dropped", f"{kind_of_tool(tool)}: {name}", "not supported")
+            notices.add("dropped", f"{kind_of_tool(tool)}: {name}", "not supported")
 
 
-def _note_lost(tool: HostedTool, notes: NoticeCollector) -> None:
+def _note_lost(tool: HostedTool, notices: NoticeCollector) -> None:
     """Add a notice for each member of a tool that a client wrote in the form of another wire, and this one lacks."""
     for name, data in tool.extra.items():
         for member in data.get(_LOST, ()) if name.endswith(VERBATIM) and is_object(data) else ():
-            notes.add("dropped", f"{kind_of_tool(tool)}: {member}", "not supported")
+            notices.add("dropped", f"{kind_of_tool(tool)}: {member}", "not supported")
 
 
 def mark_lost(tool: H, wire: str, definition: JsonObject, encoded: JsonObject | None, /) -> H:
@@ -209,12 +209,12 @@ def own_block(part: HostedCall | HostedResult, wire: str, /) -> JsonObject | Non
     return data if is_object(data) else None
 
 
-def hosted_to_wire(part: HostedCall | HostedResult, notes: NoticeCollector, /) -> list[Part]:
+def hosted_to_wire(part: HostedCall | HostedResult, notices: NoticeCollector, /) -> list[Part]:
     """A call or result in the history: its own block, or a text for other wires."""
-    block = own_block(part, notes.wire)
+    block = own_block(part, notices.wire)
     if block is not None:
-        return [Opaque(wire=notes.wire, data=block)] if block else []
-    notes.add("changed", f"{_PART_NAMES[type(part)]} {part.tool}", "sent as text")
+        return [Opaque(wire=notices.wire, data=block)] if block else []
+    notices.add("changed", f"{_PART_NAMES[type(part)]} {part.tool}", "sent as text")
     return [Text(text=_as_text(part))]
 
 

@@ -16,7 +16,7 @@ _POST = HttpRequest(method="POST", path="")
 
 
 def post_request(
-    target: Target, path: str, body: JsonObject, notes: NoticeCollector | None, /, **headers: str
+    target: Target, path: str, body: JsonObject, notices: NoticeCollector | None, /, **headers: str
 ) -> HttpRequest:
     """A POST of a JSON body to a path below the target's base URL; the list that grows comes last.
 
@@ -37,7 +37,7 @@ def post_request(
         path=prefix + path,
         headers={**headers, **target.json_headers},
         body=encode_json(body),
-        notices=() if notes is None else notes.notices,
+        notices=() if notices is None else notices.notices,
         secret=target.api_key,
     )
 

@@ -54,9 +54,9 @@ class NoticeCollector:
 
     A wire that `carries_all` also transports data that only other wires understand.
 
-    >>> notes = NoticeCollector("ollama")
-    >>> notes.add("dropped", "user", "not supported")
-    >>> notes.notices[0].why
+    >>> notices = NoticeCollector("ollama")
+    >>> notices.add("dropped", "user", "not supported")
+    >>> notices.notices[0].why
     'ollama: not supported'
     """
 

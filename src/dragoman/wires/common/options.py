@@ -58,7 +58,7 @@ _SAMPLING = frozenset({"frequency_penalty", "presence_penalty", "logit_bias", "l
 """Options that models without `sampling` refuse."""
 
 
-def encode_options(options: Iterable[OptionField], extra: Mapping[str, Any], notes: NoticeCollector, /) -> JsonObject:
+def encode_options(options: Iterable[OptionField], extra: Mapping[str, Any], notices: NoticeCollector, /) -> JsonObject:
     """The fields of the options that are set.
 
     An option without a field is dropped; there is no notice if `extra` has a field of that name.
@@ -75,11 +75,11 @@ def encode_options(options: Iterable[OptionField], extra: Mapping[str, Any], not
         if field is not None:
             body[field] = value
         elif name not in extra:
-            notes.add("dropped", name, "not supported")
+            notices.add("dropped", name, "not supported")
     return body
 
 
-def fit_user(request: Request, notes: NoticeCollector, /) -> str | None:
+def fit_user(request: Request, notices: NoticeCollector, /) -> str | None:
     """The id of the user, as a hash if it is longer than OpenAI and its like accept (64 characters, 2026-11).
 
     >>> len(fit_user(Request(user="u" * 150), NoticeCollector("w")) or "")
@@ -90,7 +90,7 @@ def fit_user(request: Request, notes: NoticeCollector, /) -> str | None:
         return user
     import hashlib
 
-    notes.add("changed", "user", f"it must have at most {MAX_USER} characters; a hash of it is sent")
+    notices.add("changed", "user", f"it must have at most {MAX_USER} characters; a hash of it is sent")
     return hashlib.sha256(user.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -98,7 +98,7 @@ def fit_user(request: Request, notes: NoticeCollector, /) -> str | None:
 
 
 def encode_rare_options(
-    request: Request, target: Target, fields: Mapping[str, str], extra: Mapping[str, Any], notes: NoticeCollector, /
+    request: Request, target: Target, fields: Mapping[str, str], extra: Mapping[str, Any], notices: NoticeCollector, /
 ) -> JsonObject:
     """The fields of these options; `fields` has the wire's names for those that it supports.
 
@@ -125,7 +125,7 @@ def encode_rare_options(
         if field is not None and is_allowed:
             body[field] = value
         elif value not in _NEUTRAL.get(name, ()):
-            notes.add("dropped", name, "not supported")
+            notices.add("dropped", name, "not supported")
     return body
 
 
@@ -141,7 +141,7 @@ def target_of_options(request: Request, target: Target, /) -> Target:
     return replace(target, quirks=replace(target.quirks, sampling=False))
 
 
-def encode_tier(tier: str, tiers: Mapping[str, str], notes: NoticeCollector, /) -> str | None:
+def encode_tier(tier: str, tiers: Mapping[str, str], notices: NoticeCollector, /) -> str | None:
     """The wire's word for a service tier; None if it has none.
 
     >>> encode_tier("default", {"standard": "standard"}, NoticeCollector("w"))
@@ -152,9 +152,9 @@ def encode_tier(tier: str, tiers: Mapping[str, str], notes: NoticeCollector, /) 
         word = next((tiers[name] for name in STANDARD_TIERS if name in tiers), None)
     elif word is None:
         if tier != "auto":
-            notes.add("dropped", "service_tier", f"{tier!r} is not supported; use one of {', '.join(tiers)}")
+            notices.add("dropped", "service_tier", f"{tier!r} is not supported; use one of {', '.join(tiers)}")
     elif word != tier and not {word, tier} <= STANDARD_TIERS:
-        notes.add("changed", "service_tier", f"{tier!r} became {word!r}")
+        notices.add("changed", "service_tier", f"{tier!r} became {word!r}")
     return word
 
 
@@ -170,7 +170,9 @@ def tier_word(tier: str | None, standard: str, /) -> str | None:
 # Length ---------------------------------------------------------------------------------------------------------------
 
 
-def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, least: int | None = None) -> int | None:
+def max_tokens(
+    request: Request, target: Target, notices: NoticeCollector, /, *, least: int | None = None
+) -> int | None:
     """The request's `max_tokens`, within the limits of the target.
 
     >>> from dragoman.targets.providers import target
@@ -184,7 +186,9 @@ def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, l
     fitted = limit if most is None else min(limit, most)
     fitted = fitted if least is None else max(fitted, least)
     if fitted != limit:
-        notes.add("changed", "max_tokens", f"{limit} became the {'minimum' if fitted > limit else 'maximum'}, {fitted}")
+        notices.add(
+            "changed", "max_tokens", f"{limit} became the {'minimum' if fitted > limit else 'maximum'}, {fitted}"
+        )
     return fitted
 
 
@@ -193,7 +197,7 @@ def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, l
 
 def supported_tools(
     request: Request,
-    notes: NoticeCollector,
+    notices: NoticeCollector,
     hosted: HostedEncoder | None = None,
     target: Target | None = None,
     /,
@@ -205,31 +209,31 @@ def supported_tools(
     tools: list[Tool | Opaque] = []
     if not request.tools:
         return tools
-    for tool in resolve_tools(request, notes, hosted, target):
-        if isinstance(tool, Opaque) and tool.wire != notes.wire:
-            notes.add("dropped", f"tool {_opaque_name(tool)}", f"only targets of the wire {tool.wire} have it")
+    for tool in resolve_tools(request, notices, hosted, target):
+        if isinstance(tool, Opaque) and tool.wire != notices.wire:
+            notices.add("dropped", f"tool {_opaque_name(tool)}", f"only targets of the wire {tool.wire} have it")
             continue
         if isinstance(tool, Tool) and tool.extra:
-            _note_changes(tool, notes)
+            _note_changes(tool, notices)
         tools.append(tool)
     return tools
 
 
-def without_strict(tools: list[Tool | Opaque], target: Target, notes: NoticeCollector, /) -> list[Tool | Opaque]:
+def without_strict(tools: list[Tool | Opaque], target: Target, notices: NoticeCollector, /) -> list[Tool | Opaque]:
     """The tools, without `strict` if the target does not support it."""
     if target.quirks.strict or not any(isinstance(tool, Tool) and tool.strict for tool in tools):
         return tools
-    notes.add("dropped", "strict", "not supported")
+    notices.add("dropped", "strict", "not supported")
     return [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
 
 
-def object_schema(tool: Tool, notes: NoticeCollector, /) -> JsonObject:
+def object_schema(tool: Tool, notices: NoticeCollector, /) -> JsonObject:
     """The schema of a tool, for a wire that requires the type object."""
     schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
     if (kind := schema.get("type")) == "object":
         return schema
     why = "the schema of a tool must be an object"
-    notes.add("changed" if kind else "repaired", f"tool {tool.name}: type", why)
+    notices.add("changed" if kind else "repaired", f"tool {tool.name}: type", why)
     return {**schema, "type": "object"}
 
 
@@ -241,14 +245,16 @@ def _opaque_name(tool: Opaque) -> str:
     return next((name for name in names if isinstance(name, str) and name), "without a name")[:_MAX_TOOL_NAME]
 
 
-def _note_changes(tool: Tool, notes: NoticeCollector) -> None:
+def _note_changes(tool: Tool, notices: NoticeCollector) -> None:
     """Note what is lost of a tool of another wire that is sent as a function."""
     for name, data in tool.extra.items():
-        if name != notes.wire + VERBATIM and is_object(data) and isinstance(why := data.get(CHANGED), str):
-            notes.add("changed", f"tool {tool.name}", why)
+        if name != notices.wire + VERBATIM and is_object(data) and isinstance(why := data.get(CHANGED), str):
+            notices.add("changed", f"tool {tool.name}", why)
 
 
-def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], notes: NoticeCollector, /) -> str | None:
+def tool_choice(
+    request: Request, target: Target, tools: list[Tool | Opaque], notices: NoticeCollector, /
+) -> str | None:
     """The request's `tool_choice`; None without tools, "auto" if the target cannot force a call.
 
     The name of an opaque tool is unknown, so the choice may name one.
@@ -261,15 +267,15 @@ def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], no
     if choice in (None, "auto", "none"):
         return choice
     if not tools:
-        notes.add("dropped", "tool_choice", "there are no tools")
+        notices.add("dropped", "tool_choice", "there are no tools")
         return None
     if choice != "required" and not any(isinstance(tool, Opaque) or tool.name == choice for tool in tools):
         if len(tools) == len(request.tools):
             raise _unknown_tool(choice, tools)
-        notes.add("dropped", "tool_choice", "names a tool that only another wire has")
+        notices.add("dropped", "tool_choice", "names a tool that only another wire has")
         return None
     if not can_force_call(request, target):
-        notes.add("changed", "tool_choice", f"{choice!r} became 'auto': calls cannot be forced")
+        notices.add("changed", "tool_choice", f"{choice!r} became 'auto': calls cannot be forced")
         return "auto"
     return choice
 
@@ -289,7 +295,7 @@ def can_force_call(request: Request, target: Target, /) -> bool:
     return capabilities.forced_choice and (request.reasoning is None or not capabilities.thinking)
 
 
-def only_tool(name: str, tools: list[Tool | Opaque], notes: NoticeCollector, /) -> list[Tool | Opaque]:
+def only_tool(name: str, tools: list[Tool | Opaque], notices: NoticeCollector, /) -> list[Tool | Opaque]:
     """The one tool of that name, for targets whose `tool_choice` cannot name a tool.
 
     >>> only_tool("now", [Tool(name="now"), Tool(name="tide")], NoticeCollector("w"))[0].name
@@ -298,7 +304,7 @@ def only_tool(name: str, tools: list[Tool | Opaque], notes: NoticeCollector, /) 
     named: list[Tool | Opaque] = [tool for tool in tools if isinstance(tool, Tool) and tool.name == name]
     if not named:
         raise _unknown_tool(name, tools)
-    notes.add("changed", "tool_choice", "cannot name a tool; sent only that tool")
+    notices.add("changed", "tool_choice", "cannot name a tool; sent only that tool")
     return named
 
 
@@ -311,24 +317,24 @@ def _unknown_tool(name: str, tools: list[Tool | Opaque]) -> InvalidRequest:
 def tools_and_choice(
     request: Request,
     target: Target,
-    notes: NoticeCollector,
+    notices: NoticeCollector,
     named: Callable[[str], JsonObject],
     hosted: HostedEncoder | None = None,
     /,
 ) -> tuple[list[Tool | Opaque], str | JsonObject | None]:
     """The tools and the `tool_choice` of OpenAI's protocols; `named` encodes the choice of one tool."""
-    tools = supported_tools(request, notes, hosted, target)
-    choice = tool_choice(request, target, tools, notes)
+    tools = supported_tools(request, notices, hosted, target)
+    choice = tool_choice(request, target, tools, notices)
     if choice in (None, "auto", "none"):
         return tools, choice
     if choice == "required":
         return tools, target.quirks.required_choice
     if target.quirks.named_choice:
         return tools, named(choice)
-    return only_tool(choice, tools, notes), target.quirks.required_choice
+    return only_tool(choice, tools, notices), target.quirks.required_choice
 
 
-def parallel_tool_calls(request: Request, target: Target, notes: NoticeCollector, /) -> bool | None:
+def parallel_tool_calls(request: Request, target: Target, notices: NoticeCollector, /) -> bool | None:
     """The request's `parallel_tool_calls`, if the target has the option.
 
     >>> from dragoman.targets.providers import target
@@ -336,7 +342,7 @@ def parallel_tool_calls(request: Request, target: Target, notes: NoticeCollector
     False
     """
     if request.parallel_tool_calls is not None and not target.quirks.parallel_tool_calls:
-        notes.add("dropped", "parallel_tool_calls", "not supported")
+        notices.add("dropped", "parallel_tool_calls", "not supported")
         return None
     return request.parallel_tool_calls
 
@@ -344,7 +350,7 @@ def parallel_tool_calls(request: Request, target: Target, notes: NoticeCollector
 # Schemas --------------------------------------------------------------------------------------------------------------
 
 
-def schema_name(request: Request, notes: NoticeCollector, /) -> str:
+def schema_name(request: Request, notices: NoticeCollector, /) -> str:
     """The name of the schema, with _ in place of characters that providers refuse.
 
     >>> schema_name(Request(schema_name="a b"), NoticeCollector("w"))
@@ -352,17 +358,17 @@ def schema_name(request: Request, notes: NoticeCollector, /) -> str:
     """
     name = re.sub(r"[^A-Za-z0-9_-]", "_", request.schema_name)[:64] or "response"
     if name != request.schema_name:
-        notes.add("renamed", "schema_name", f"became {name}: only letters, digits, _ and - are allowed")
+        notices.add("renamed", "schema_name", f"became {name}: only letters, digits, _ and - are allowed")
     return name
 
 
-def schema_strict(request: Request, schema: JsonObject, target: Target, notes: NoticeCollector, /) -> bool | None:
+def schema_strict(request: Request, schema: JsonObject, target: Target, notices: NoticeCollector, /) -> bool | None:
     """The request's `schema_strict`; None if the target or the schema does not support it."""
     strict = request.schema_strict
     if target.quirks.strict and (not strict or is_strict(schema)):
         return strict
     if strict:
-        notes.add("dropped", "schema_strict", why_not_strict(target))
+        notices.add("dropped", "schema_strict", why_not_strict(target))
     return None
 
 
@@ -374,7 +380,7 @@ def why_not_strict(target: Target, /) -> str:
 # Reasoning ------------------------------------------------------------------------------------------------------------
 
 
-def requested_reasoning(request: Request, target: Target, notes: NoticeCollector, /) -> Effort | int | None:
+def requested_reasoning(request: Request, target: Target, notices: NoticeCollector, /) -> Effort | int | None:
     """The request's `reasoning`, if the target supports it; None leaves it to the model.
 
     >>> from dragoman.targets.target import Capabilities
@@ -387,16 +393,16 @@ def requested_reasoning(request: Request, target: Target, notes: NoticeCollector
     is_on = reasoning not in (None, "none", 0)
     if not target.capabilities.thinking:
         if is_on:
-            notes.add("dropped", "reasoning", "the model does not support it")
+            notices.add("dropped", "reasoning", "the model does not support it")
         return None
     if request.tools and not target.quirks.reasoning_with_tools:
         if is_on:
-            notes.add("changed", "reasoning", "turned off: the model does not support it together with tools")
+            notices.add("changed", "reasoning", "turned off: the model does not support it together with tools")
         return "none"
     return reasoning
 
 
-def to_effort(reasoning: Effort | int, target: Target, notes: NoticeCollector, /) -> Effort:
+def to_effort(reasoning: Effort | int, target: Target, notices: NoticeCollector, /) -> Effort:
     """The effort that the target supports and that is nearest to the request's.
 
     >>> target = Target(provider="p", model="m", wire="w", base_url="https://x")
@@ -409,9 +415,9 @@ def to_effort(reasoning: Effort | int, target: Target, notes: NoticeCollector, /
         rank = EFFORTS.index(effort)
         effort = min(allowed, key=lambda other: (abs(EFFORTS.index(other) - rank), other == "none"))
     if not isinstance(reasoning, str):
-        notes.add("changed", "reasoning", f"{reasoning} tokens became {effort!r}: a number is not supported")
+        notices.add("changed", "reasoning", f"{reasoning} tokens became {effort!r}: a number is not supported")
     elif effort != reasoning:
-        notes.add("changed", "reasoning", f"{reasoning!r} became {effort!r}: not supported")
+        notices.add("changed", "reasoning", f"{reasoning!r} became {effort!r}: not supported")
     return effort
 
 
@@ -429,18 +435,18 @@ def _nearest_effort(tokens: int) -> Effort:
     return min(EFFORTS[1:], key=lambda effort: abs(BUDGETS[effort] - tokens)) if tokens > 0 else "none"
 
 
-def encode_stop(request: Request, notes: NoticeCollector, most: int, /) -> list[str] | None:
+def encode_stop(request: Request, notices: NoticeCollector, most: int, /) -> list[str] | None:
     """The stop sequences, as many as the target takes; None if there are none.
 
     >>> encode_stop(Request(stop=["a", "b"]), NoticeCollector("t"), 1)
     ['a']
     """
     if len(request.stop) > most:
-        notes.add("dropped", "stop", f"at most {most} stop sequences are supported; the others are left out")
+        notices.add("dropped", "stop", f"at most {most} stop sequences are supported; the others are left out")
     return list(request.stop[:most]) or None
 
 
-def encode_seed(request: Request, notes: NoticeCollector, /) -> int | None:
+def encode_seed(request: Request, notices: NoticeCollector, /) -> int | None:
     """The seed for a target whose seeds have 32 bits.
 
     >>> encode_seed(Request(seed=2**31 + 7), NoticeCollector("t"))
@@ -448,7 +454,7 @@ def encode_seed(request: Request, notes: NoticeCollector, /) -> int | None:
     """
     if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
         return request.seed
-    notes.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
+    notices.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
     return request.seed % MAX_SEED
 
 

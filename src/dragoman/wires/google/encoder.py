@@ -61,35 +61,35 @@ _CLOUD = r"(?P<version>.*?/v1(?:beta1)?)(?P<place>/projects/[^/]+/locations/[^/]
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    notes = NoticeCollector(NAME, strict=request.strict)
-    extra = camel(body_extra(request, target, notes))
+    notices = NoticeCollector(NAME, strict=request.strict)
+    extra = camel(body_extra(request, target, notices))
     extra_config, extra_tool_config = _pop_object(extra, "generationConfig"), _pop_object(extra, "toolConfig")
-    system, contents = encode_messages(request, target, notes)
+    system, contents = encode_messages(request, target, notices)
     check_prompt(request, contents, target)
-    tools = supported_tools(request, notes, encode_hosted_tool, target)
-    rare = encode_rare_options(request, target, RARE_FIELDS, {}, notes)
-    tier = encode_tier(rare.pop("serviceTier"), SERVICE_TIERS, notes) if "serviceTier" in rare else None
+    tools = supported_tools(request, notices, encode_hosted_tool, target)
+    rare = encode_rare_options(request, target, RARE_FIELDS, {}, notices)
+    tier = encode_tier(rare.pop("serviceTier"), SERVICE_TIERS, notices) if "serviceTier" in rare else None
     config = {
         **rare,
-        **_encode_options(request, target, extra_config, notes),
-        **_encode_reasoning(request, target, extra_config, notes),
+        **_encode_options(request, target, extra_config, notices),
+        **_encode_reasoning(request, target, extra_config, notices),
         **({"responseModalities": ["TEXT", "IMAGE"]} if hosted_tools_of(request, ImageGeneration, target) else {}),
     }
     if request.schema is not None and not target.quirks.schema_with_tools and _functions(request):
-        notes.add("changed", "schema", "not supported together with functions; requested in the system prompt")
+        notices.add("changed", "schema", "not supported together with functions; requested in the system prompt")
         system.append({"text": json_instruction(request.schema)})
     else:
-        config |= _encode_schema(request, extra_config, notes)
+        config |= _encode_schema(request, extra_config, notices)
     body: JsonObject = {
         "systemInstruction": {"parts": system} if system else None,
         "contents": contents,
-        "tools": encode_tools(tools, notes) or None,
-        "toolConfig": _encode_tool_config(request, target, extra_tool_config, notes) or None,
+        "tools": encode_tools(tools, notices) or None,
+        "toolConfig": _encode_tool_config(request, target, extra_tool_config, notices) or None,
         "generationConfig": {**_without_alternatives(config, extra_config), **extra_config} or None,
         "serviceTier": tier,
     }
     target, resource = locate(target)
-    return post_request(target, resource + _method(request), {**without_none(body), **extra}, notes)
+    return post_request(target, resource + _method(request), {**without_none(body), **extra}, notices)
 
 
 def _method(request: Request) -> str:
@@ -136,7 +136,7 @@ def _without_alternatives(config: JsonObject, extra_config: JsonObject) -> JsonO
     }
 
 
-def encode_tools(tools: Iterable[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+def encode_tools(tools: Iterable[Tool | Opaque], notices: NoticeCollector) -> list[JsonObject]:
     """All functions in one entry, in the place of the first; the API refuses several entries with functions."""
     entries: list[JsonObject] = []
     functions: list[JsonObject] = []
@@ -144,7 +144,7 @@ def encode_tools(tools: Iterable[Tool | Opaque], notes: NoticeCollector) -> list
         if isinstance(tool, Tool):
             if not functions:
                 entries.append({"functionDeclarations": functions})
-            functions.append(encode_tool(tool, notes))
+            functions.append(encode_tool(tool, notices))
         else:
             entries.append(tool.data)
     return entries
@@ -160,49 +160,49 @@ def _functions(request: Request) -> list[Tool | Opaque]:
 
 
 def _encode_tool_config(
-    request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector
+    request: Request, target: Target, extra_config: JsonObject, notices: NoticeCollector
 ) -> JsonObject:
     if request.parallel_tool_calls is False:
-        notes.add("dropped", "parallel_tool_calls", "not supported")
+        notices.add("dropped", "parallel_tool_calls", "not supported")
     if "functionCallingConfig" in extra_config:
         return extra_config
     functions = _functions(request)
-    choice = tool_choice(request, target, functions, notes)
+    choice = tool_choice(request, target, functions, notices)
     if choice is None or not functions:
         return extra_config
     names = {} if choice in TOOL_CHOICE_TO_WIRE else {"allowedFunctionNames": [choice]}
     return {"functionCallingConfig": {"mode": TOOL_CHOICE_TO_WIRE.get(choice, "ANY"), **names}, **extra_config}
 
 
-def _encode_options(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra_config: JsonObject, notices: NoticeCollector) -> JsonObject:
     quirks = target_of_options(request, target).quirks
     options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "topP" if quirks.sampling else None),
         ("top_k", request.top_k, "topK" if quirks.sampling else None),
-        ("max_tokens", max_tokens(request, target, notes), "maxOutputTokens"),
-        ("stop", encode_stop(request, notes, MAX_STOPS), "stopSequences" if quirks.stop else None),
-        ("seed", encode_seed(request, notes), "seed" if quirks.seed_field else None),
+        ("max_tokens", max_tokens(request, target, notices), "maxOutputTokens"),
+        ("stop", encode_stop(request, notices, MAX_STOPS), "stopSequences" if quirks.stop else None),
+        ("seed", encode_seed(request, notices), "seed" if quirks.seed_field else None),
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )
     return encode_options(
-        options, {OPTION_NAMES.get(field, field): value for field, value in extra_config.items()}, notes
+        options, {OPTION_NAMES.get(field, field): value for field, value in extra_config.items()}, notices
     )
 
 
-def _encode_schema(request: Request, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_schema(request: Request, extra_config: JsonObject, notices: NoticeCollector) -> JsonObject:
     if request.schema is None:
         return {}
     config: JsonObject = {"responseMimeType": "application/json"}
     if not request.schema or extra_config.keys() & {"responseJsonSchema", *ALTERNATIVE_FIELDS["responseJsonSchema"]}:
         return config
-    schema, notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
-    notes.extend(*notices)
+    schema, schema_notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
+    notices.extend(*schema_notices)
     return {**config, "responseJsonSchema": schema}
 
 
-def _fit_budget(reasoning: Effort | int, target: Target, notes: NoticeCollector) -> int:
+def _fit_budget(reasoning: Effort | int, target: Target, notices: NoticeCollector) -> int:
     """The thinking budget, within what the model takes."""
     quirks = target.quirks
     requested = to_budget(reasoning)
@@ -210,27 +210,29 @@ def _fit_budget(reasoning: Effort | int, target: Target, notes: NoticeCollector)
     if not requested and quirks.thinking_off:
         return 0
     if not requested:
-        notes.add("changed", "reasoning", f"thinking cannot be turned off; sent {least} tokens")
+        notices.add("changed", "reasoning", f"thinking cannot be turned off; sent {least} tokens")
         return least
     if isinstance(reasoning, str):
         return max(least, min(requested, most or MAX_BUDGET))
     budget = max(least, requested if most is None else min(requested, most))
     if budget != requested:
         limit = "minimum" if budget > requested else "maximum"
-        notes.add("changed", "reasoning", f"{requested} tokens became the {limit} of the model, {budget}")
+        notices.add("changed", "reasoning", f"{requested} tokens became the {limit} of the model, {budget}")
     return budget
 
 
-def _encode_reasoning(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_reasoning(
+    request: Request, target: Target, extra_config: JsonObject, notices: NoticeCollector
+) -> JsonObject:
     """A level if the target takes one, else a budget; the API refuses both together."""
-    reasoning = None if "thinkingConfig" in extra_config else requested_reasoning(request, target, notes)
+    reasoning = None if "thinkingConfig" in extra_config else requested_reasoning(request, target, notices)
     if reasoning is None:
         return {}
     if target.quirks.reasoning != "level":
-        budget = _fit_budget(reasoning, target, notes)
+        budget = _fit_budget(reasoning, target, notices)
         return {"thinkingConfig": {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}}
-    effort = to_effort(reasoning, target, notes)
+    effort = to_effort(reasoning, target, notices)
     if LEVELS[effort] != effort.upper():
-        notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {LEVELS[effort]}")
+        notices.add("changed", "reasoning", f"{effort!r} is not supported; sent as {LEVELS[effort]}")
     include = {} if reasoning in ("none", 0) else {"includeThoughts": True}
     return {"thinkingConfig": {**include, "thinkingLevel": LEVELS[effort]}}

@@ -61,13 +61,13 @@ class _Endpoints(Endpoints):
     def encode_embeddings(
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
-        strings, notes = require_texts(texts, target), NoticeCollector(NAME)
+        strings, notices = require_texts(texts, target), NoticeCollector(NAME)
         if cloud_of(target) is not None:
-            return _encode_cloud_embeddings(strings, options, target, notes)
-        fields = encode_embedding_options(options, GOOGLE, target, notes)
+            return _encode_cloud_embeddings(strings, options, target, notices)
+        fields = encode_embedding_options(options, GOOGLE, target, notices)
         model = _resource(target)
         requests = [{"model": model, "content": {"parts": [{"text": text}]}, **fields} for text in strings]
-        return post_request(target, f"/{model}:batchEmbedContents", {"requests": requests}, notes)
+        return post_request(target, f"/{model}:batchEmbedContents", {"requests": requests}, notices)
 
 
 def _is_embed_content(target: Target) -> bool:
@@ -77,9 +77,9 @@ def _is_embed_content(target: Target) -> bool:
 
 
 def _encode_cloud_embeddings(
-    texts: list[str], options: EmbeddingOptions, target: Target, notes: NoticeCollector
+    texts: list[str], options: EmbeddingOptions, target: Target, notices: NoticeCollector
 ) -> HttpRequest:
-    fields = encode_embedding_options(options, GOOGLE_CLOUD, target, notes)
+    fields = encode_embedding_options(options, GOOGLE_CLOUD, target, notices)
     if _is_embed_content(target):
         content = {"role": "user", "parts": [{"text": text} for text in texts]}
         method, field = ":embedContent", "embedContentConfig"
@@ -92,7 +92,7 @@ def _encode_cloud_embeddings(
     if fields:
         body[field] = fields
     target, resource = locate(target)
-    return post_request(target, resource + method, body, notes)
+    return post_request(target, resource + method, body, notices)
 
 
 def _resource(target: Target) -> str:

@@ -44,14 +44,14 @@ _TOOLS = {
 # Definitions ----------------------------------------------------------------------------------------------------------
 
 
-def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject | None:
+def encode_hosted_tool(tool: HostedTool, notices: NoticeCollector) -> JsonObject | None:
     """The definition of a tool that Google runs; {} if it is an option of the request, None if there is none for it."""
     match tool:
         case WebSearch():
-            note_options(tool, ("blocked_domains",), notes)
+            note_options(tool, ("blocked_domains",), notices)
             return {"googleSearch": {"excludeDomains": [*tool.blocked_domains]} if tool.blocked_domains else {}}
         case WebFetch():
-            note_options(tool, (), notes)
+            note_options(tool, (), notices)
             return {"urlContext": {}}
         case CodeExecution():
             return {"codeExecution": {}}
@@ -59,7 +59,7 @@ def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject |
             stores = {"fileSearchStoreNames": [*tool.stores], "topK": tool.max_results}
             return {"fileSearch": without_none(stores)}
         case ImageGeneration():
-            note_options(tool, (), notes)
+            note_options(tool, (), notices)
             return {}
         case _:
             return None

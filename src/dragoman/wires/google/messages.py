@@ -46,21 +46,21 @@ _ROLES: dict[str, Role] = {"user": "user", "model": "assistant", "function": "us
 
 
 def encode_messages(
-    request: Request, target: Target, notes: NoticeCollector
+    request: Request, target: Target, notices: NoticeCollector
 ) -> tuple[list[JsonObject], list[JsonObject]]:
     """The parts of the system instruction, and the contents."""
-    history = repair(request, notes, alternating=True)
+    history = repair(request, notices, alternating=True)
     contents: list[JsonObject] = []
     ids: dict[str, str | None] = {}
-    turns = fill_turns(map(_with_content, history.turns), notes)
-    for turn in start_with_user(merge_answers(turns), notes):
+    turns = fill_turns(map(_with_content, history.turns), notices)
+    for turn in start_with_user(merge_answers(turns), notices):
         if turn.role == "assistant":
             ids.update([(call.id, wire_id(call)) for call in turn.tool_calls])
         if turn.role == "tool":
-            contents += _encode_results(turn, ids, target, notes)
+            contents += _encode_results(turn, ids, target, notices)
         else:
             role = "model" if turn.role == "assistant" else "user"
-            parts = _encode_parts(turn.parts, target, notes)
+            parts = _encode_parts(turn.parts, target, notices)
             contents.append({"role": role, "parts": parts, **wire_extra(turn.extra, NAME)})
     system = [encode_part(text) for text in history.system if _has_content(text)]
     if system and not contents and target.quirks.empty_prompt and _is_empty_prompt(history.turns):
@@ -88,39 +88,39 @@ def _with_content(turn: Message) -> Message:
     return msgspec.structs.replace(turn, parts=tuple(part for part in turn.parts if _has_content(part)))
 
 
-def _encode_parts(parts: Iterable[Part], target: Target, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_parts(parts: Iterable[Part], target: Target, notices: NoticeCollector) -> list[JsonObject]:
     encoded: list[JsonObject] = []
     needs_signature = target.quirks.thought_signatures
     for part in parts:
         if not isinstance(part, ToolCall):
-            _check(part, target, notes)
+            _check(part, target, notices)
             encoded.append(encode_part(part))
             continue
         call = encode_call(part, wire_id(part))
         if needs_signature and SIGNATURE not in call:
-            notes.add("repaired", f"call {part.id}", "it has no thought signature; Google's dummy signature is sent")
+            notices.add("repaired", f"call {part.id}", "it has no thought signature; Google's dummy signature is sent")
             call[SIGNATURE] = DUMMY_SIGNATURE
         needs_signature = False
         encoded.append(call)
     return encoded
 
 
-def _check(part: Part, target: Target, notes: NoticeCollector) -> None:
+def _check(part: Part, target: Target, notices: NoticeCollector) -> None:
     """Reject an image URL that the target cannot fetch, unless a client of Google sent it; note dropped members."""
     match part:
         case Image():
             if NAME not in part.extra:
                 check_urls([Message(role="user", parts=(part,))], target)
             if part.detail is not None:
-                notes.add("dropped", "detail of an image", "not supported")
+                notices.add("dropped", "detail of an image", "not supported")
         case Document(name=str()) if "displayName" not in wire_extra(part.extra, NAME).get("inlineData", {}):
-            notes.add("dropped", "name of a document", "not supported")
+            notices.add("dropped", "name of a document", "not supported")
         case _:
             return
 
 
 def _encode_results(
-    turn: Message, ids: dict[str, str | None], target: Target, notes: NoticeCollector
+    turn: Message, ids: dict[str, str | None], target: Target, notices: NoticeCollector
 ) -> list[JsonObject]:
     """The responses of one step in one content; images follow in another if they cannot be inside."""
     parts: list[JsonObject] = []
@@ -129,12 +129,12 @@ def _encode_results(
         is_inside = target.quirks.result_media or bool(wire_extra(result.extra, NAME).get("media"))
         for part in result.parts:
             if is_inside:
-                _check(part, target, notes)
+                _check(part, target, notices)
         outside += [] if is_inside else [result]
         parts.append(encode_result(result, ids.get(result.id), media=is_inside))
     contents: list[JsonObject] = [{"role": "user", "parts": parts}]
     if (media := result_media(outside)) is not None:
-        contents.append({"role": "user", "parts": _encode_parts(media.parts, target, notes)})
+        contents.append({"role": "user", "parts": _encode_parts(media.parts, target, notices)})
     return contents
 
 

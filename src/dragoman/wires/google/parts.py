@@ -125,15 +125,15 @@ def _encode_response(result: ToolResult) -> JsonObject:
     return {"error" if result.is_error else "output": value if is_same else text}
 
 
-def encode_tool(tool: Tool, notes: NoticeCollector) -> JsonObject:
+def encode_tool(tool: Tool, notices: NoticeCollector) -> JsonObject:
     """The declaration of a function; parameters from a client of Google are sent as they came."""
     extra = wire_extra(tool.extra, NAME)
     schema = None
     if tool.parameters is not None and not _is_empty(tool.parameters) and not _SCHEMAS & extra.keys():
-        schema, notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
-        notes.extend(*notices)
+        schema, schema_notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
+        notices.extend(*schema_notices)
     if tool.strict:
-        notes.add("dropped", f"tool {tool.name}: strict", "not supported")
+        notices.add("dropped", f"tool {tool.name}: strict", "not supported")
     fields = {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
     return {**without_none(fields), **extra}
 

@@ -46,14 +46,14 @@ _TOOLS = {
 _STEPS = {tool: name for name, tool in _TOOLS.items()}
 
 
-def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject | None:
+def encode_hosted_tool(tool: HostedTool, notices: NoticeCollector) -> JsonObject | None:
     """The definition of a tool that Google runs; None if there is none for it."""
     match tool:
         case WebSearch():
-            note_options(tool, (), notes)
+            note_options(tool, (), notices)
             return {"type": "google_search"}
         case WebFetch():
-            note_options(tool, (), notes)
+            note_options(tool, (), notices)
             return {"type": "url_context"}
         case CodeExecution():
             return {"type": "code_execution"}

@@ -39,13 +39,13 @@ from dragoman.wires.google_interactions.schema import NAME, RESOLUTIONS
 # Encoding -------------------------------------------------------------------------------------------------------------
 
 
-def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[str], list[JsonObject]]:
+def encode_messages(request: Request, target: Target, notices: NoticeCollector) -> tuple[list[str], list[JsonObject]]:
     """The texts of the system instruction, and the steps."""
-    history = repair(request, notes, citations="all")
+    history = repair(request, notices, citations="all")
     steps: list[JsonObject] = []
     for turn in history.turns:
         parts = tuple(part for part in turn.parts if _has_content(part))
-        _check(parts, target, notes)
+        _check(parts, target, notices)
         steps += encode_turn(replace(turn, parts=parts))
     return [text.text for text in history.system if text.text], steps
 
@@ -62,7 +62,7 @@ def _has_content(part: Part) -> bool:
     return not isinstance(part, Text) or bool(part.text or wire_extra(part.extra, NAME))
 
 
-def _check(parts: Iterable[Part], target: Target, notes: NoticeCollector) -> None:
+def _check(parts: Iterable[Part], target: Target, notices: NoticeCollector) -> None:
     """Reject an image URL that the target cannot fetch, unless a client of this API sent it; note dropped members."""
     for part in parts:
         match part:
@@ -70,11 +70,11 @@ def _check(parts: Iterable[Part], target: Target, notes: NoticeCollector) -> Non
                 if NAME not in part.extra:
                     check_urls([Message(role="user", parts=(part,))], target)
                 if part.detail not in (None, "auto", *RESOLUTIONS):
-                    notes.add("dropped", "detail of an image", "not supported")
+                    notices.add("dropped", "detail of an image", "not supported")
             case Document(name=str()) if not part.mime.startswith("video/"):
-                notes.add("dropped", "name of a document", "not supported")
+                notices.add("dropped", "name of a document", "not supported")
             case ToolResult():
-                _check(part.parts, target, notes)
+                _check(part.parts, target, notices)
             case _:
                 continue
 

@@ -283,16 +283,16 @@ def is_content_type(data: JsonObject) -> bool:
 # Tools ----------------------------------------------------------------------------------------------------------------
 
 
-def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
+def encode_tool(tool: Tool | Opaque, notices: NoticeCollector) -> JsonObject:
     """The definition of a function, or a tool of Google; parameters from a client of this API stay as they are."""
     if isinstance(tool, Opaque):
         return tool.data
     extra, schema = wire_extra(tool.extra, NAME), None
     if tool.parameters is not None and "parameters" not in extra:
-        schema, notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
-        notes.extend(*notices)
+        schema, schema_notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
+        notices.extend(*schema_notices)
     if tool.strict:
-        notes.add("dropped", f"tool {tool.name}: strict", "not supported")
+        notices.add("dropped", f"tool {tool.name}: strict", "not supported")
     fields = {"name": tool.name, "description": tool.description, "parameters": schema}
     return {"type": "function", **without_none(fields), **extra}
 

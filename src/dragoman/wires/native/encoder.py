@@ -25,30 +25,30 @@ from dragoman.wires.native.schema import MAX_STOPS, NAME
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    notes = NoticeCollector(NAME, strict=request.strict, carries_all=True)
-    extra = body_extra(request, target, notes)
+    notices = NoticeCollector(NAME, strict=request.strict, carries_all=True)
+    extra = body_extra(request, target, notices)
     body: JsonObject = {
         "model": target.model,
-        "messages": _encode_messages(request, notes),
-        **_encode_tools(request, target, notes),
-        **_encode_schema(request, notes),
-        **encode_options(_options(request, target, notes), extra, notes),
-        **encode_rare_options(request, target, {}, extra, notes),
+        "messages": _encode_messages(request, notices),
+        **_encode_tools(request, target, notices),
+        **_encode_schema(request, notices),
+        **encode_options(_options(request, target, notices), extra, notices),
+        **encode_rare_options(request, target, {}, extra, notices),
         **({"stream": True} if request.stream else {}),
     }
-    return post_request(target, "/chat/completions", {**body, **extra}, notes)
+    return post_request(target, "/chat/completions", {**body, **extra}, notices)
 
 
-def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+def encode_tools(tools: list[Tool | Opaque], notices: NoticeCollector) -> list[JsonObject]:
     """The definitions of some tools."""
     for tool in tools:
         if isinstance(tool, Tool) and not (tool.description or "").strip():
-            notes.add("repaired", f"description of {tool.name}", "a description is required; the name is sent")
+            notices.add("repaired", f"description of {tool.name}", "a description is required; the name is sent")
     return [encode_tool(tool) for tool in tools]
 
 
-def _encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
-    history = repair(request, notes, system_turns=True)
+def _encode_messages(request: Request, notices: NoticeCollector) -> list[JsonObject]:
+    history = repair(request, notices, system_turns=True)
     system = [encode_message("system", history.system, {})] if history.system else []
     return [*system, *(message for turn in history.turns for message in _encode_turn(turn))]
 
@@ -63,33 +63,33 @@ def _encode_turn(turn: Message) -> Iterable[JsonObject]:
             return [encode_message(turn.role, turn.parts, turn.extra)]
 
 
-def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    tools = supported_tools(request, notes, encode_hosted_tool, target)
+def _encode_tools(request: Request, target: Target, notices: NoticeCollector) -> JsonObject:
+    tools = supported_tools(request, notices, encode_hosted_tool, target)
     if request.parallel_tool_calls is not None:
-        notes.add("dropped", "parallel_tool_calls", "not supported")
-    choice = tool_choice(request, target, tools, notes)
-    body: JsonObject = {"tools": encode_tools(tools, notes)} if tools else {}
+        notices.add("dropped", "parallel_tool_calls", "not supported")
+    choice = tool_choice(request, target, tools, notices)
+    body: JsonObject = {"tools": encode_tools(tools, notices)} if tools else {}
     if choice in (None, "auto", "none", "required"):
         return {**body, **({"tool_choice": choice} if choice else {})}
     return {**body, "tool_choice": {"type": "function", "function": {"name": choice}}}
 
 
-def _encode_schema(request: Request, notes: NoticeCollector) -> JsonObject:
+def _encode_schema(request: Request, notices: NoticeCollector) -> JsonObject:
     if request.schema is None:
         return {}
     if request.schema_strict:
-        notes.add("dropped", "schema_strict", "not supported")
+        notices.add("dropped", "schema_strict", "not supported")
     name = {} if request.schema_name == "response" else {"schema_name": request.schema_name}
     return {"schema": request.schema, **name}
 
 
-def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[OptionField, ...]:
+def _options(request: Request, target: Target, notices: NoticeCollector) -> tuple[OptionField, ...]:
     return (
         ("temperature", request.temperature, "temperature"),
         ("top_p", request.top_p, "top_p"),
-        ("max_tokens", max_tokens(request, target, notes), "max_tokens"),
-        ("stop", encode_stop(request, notes, MAX_STOPS), "stop"),
-        ("reasoning", requested_reasoning(request, target, notes), "reasoning"),
+        ("max_tokens", max_tokens(request, target, notices), "max_tokens"),
+        ("stop", encode_stop(request, notices, MAX_STOPS), "stop"),
+        ("reasoning", requested_reasoning(request, target, notices), "reasoning"),
         ("top_k", request.top_k, None),
         ("seed", request.seed, None),
         ("user", request.user or None, None),

@@ -30,20 +30,20 @@ RARE_FIELDS = {name: name for name in (*PENALTIES, "logprobs", "top_logprobs")}
 
 def encode_chat(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for a target, with a notice for everything that it drops or changes."""
-    notes = NoticeCollector(NAME, strict=request.strict)
-    extra = body_extra(request, target, notes)
+    notices = NoticeCollector(NAME, strict=request.strict)
+    extra = body_extra(request, target, notices)
     caller_options = extra.pop("options", None)
-    messages = encode_messages(request, notes)
+    messages = encode_messages(request, notices)
     check_prompt(request, messages, target)
-    tools = _encode_tools(request, target, notes)
-    format = {} if "format" in extra else _encode_schema(request.schema, tools, notes)
-    think = {} if "think" in extra else _encode_think(request, target, notes)
-    limit = max_tokens(request, target, notes)
-    rare = encode_rare_options(request, target, RARE_FIELDS, extra, notes)
+    tools = _encode_tools(request, target, notices)
+    format = {} if "format" in extra else _encode_schema(request.schema, tools, notices)
+    think = {} if "think" in extra else _encode_think(request, target, notices)
+    limit = max_tokens(request, target, notices)
+    rare = encode_rare_options(request, target, RARE_FIELDS, extra, notices)
     options = {
         **_context_option(messages, tools, limit, target),
         **object_of(caller_options),
-        **_encode_options(request, target, limit, extra, notes),
+        **_encode_options(request, target, limit, extra, notices),
         **{name: rare.pop(name) for name in PENALTIES if name in rare},
     }
     body: JsonObject = {
@@ -57,7 +57,7 @@ def encode_chat(request: Request, target: Target) -> HttpRequest:
         **rare,
         **extra,
     }
-    return post_request(target, "/api/chat", body, notes)
+    return post_request(target, "/api/chat", body, notices)
 
 
 def _context_option(
@@ -67,40 +67,40 @@ def _context_option(
     return {} if size is None else {"num_ctx": size}
 
 
-def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_tools(request: Request, target: Target, notices: NoticeCollector) -> list[JsonObject]:
     if request.tool_choice == "none":
         return []
     if request.parallel_tool_calls is False:
-        notes.add("dropped", "parallel_tool_calls", "not supported")
-    own = supported_tools(request, notes, None, target)
-    if tool_choice(request, target, own, notes) not in (None, "auto"):
-        notes.add("changed", "tool_choice", "a call cannot be forced; sent as auto")
-    return [encode_tool(tool, notes) for tool in own]
+        notices.add("dropped", "parallel_tool_calls", "not supported")
+    own = supported_tools(request, notices, None, target)
+    if tool_choice(request, target, own, notices) not in (None, "auto"):
+        notices.add("changed", "tool_choice", "a call cannot be forced; sent as auto")
+    return [encode_tool(tool, notices) for tool in own]
 
 
-def _encode_schema(schema: JsonObject | None, tools: list[JsonObject], notes: NoticeCollector) -> JsonObject:
+def _encode_schema(schema: JsonObject | None, tools: list[JsonObject], notices: NoticeCollector) -> JsonObject:
     if schema is None:
         return {}
     if not tools:
-        return {"format": encode_format(schema, notes)}
-    notes.add("changed", "schema", "format prevents tool calls; the schema is only in the system prompt")
+        return {"format": encode_format(schema, notices)}
+    notices.add("changed", "schema", "format prevents tool calls; the schema is only in the system prompt")
     return {}
 
 
-def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    reasoning = requested_reasoning(request, target, notes)
+def _encode_think(request: Request, target: Target, notices: NoticeCollector) -> JsonObject:
+    reasoning = requested_reasoning(request, target, notices)
     if reasoning is None:
         return {}
     if target.quirks.reasoning == "level":
-        effort = to_effort(reasoning, target, notes)
+        effort = to_effort(reasoning, target, notices)
         level = _LEVELS.get(effort, effort)
         if level and level != effort:
-            notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {level!r}")
+            notices.add("changed", "reasoning", f"{effort!r} is not supported; sent as {level!r}")
         return {"think": level}
     if to_budget(reasoning) <= 0:
         return {"think": False}
     if reasoning != "medium":
-        notes.add("changed", "reasoning", f"thinking is only on or off; {reasoning!r} is sent as true")
+        notices.add("changed", "reasoning", f"thinking is only on or off; {reasoning!r} is sent as true")
     return {"think": True}
 
 
@@ -108,7 +108,7 @@ _LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low", "xhigh": "max
 
 
 def _encode_options(
-    request: Request, target: Target, limit: int | None, extra: JsonObject, notes: NoticeCollector
+    request: Request, target: Target, limit: int | None, extra: JsonObject, notices: NoticeCollector
 ) -> JsonObject:
     quirks = target_of_options(request, target).quirks
     options = (
@@ -122,4 +122,4 @@ def _encode_options(
         ("metadata", request.metadata or None, None),
         ("cache", request.cache or None, None),
     )
-    return encode_options(options, extra, notes)
+    return encode_options(options, extra, notices)

@@ -19,10 +19,10 @@ class _Endpoints(Endpoints):
     def encode_embeddings(
         self, texts: Sequence[Embeddable], options: EmbeddingOptions, target: Target, /
     ) -> HttpRequest:
-        notes = NoticeCollector(NAME)
-        fields = encode_embedding_options(options, OLLAMA, target, notes)
+        notices = NoticeCollector(NAME)
+        fields = encode_embedding_options(options, OLLAMA, target, notices)
         body = {"model": target.model, "input": require_texts(texts, target), **fields}
-        return post_request(target, "/api/embed", body, notes)
+        return post_request(target, "/api/embed", body, notices)
 
 
 ENDPOINTS = _Endpoints("/api/tags")

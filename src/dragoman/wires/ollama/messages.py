@@ -24,12 +24,12 @@ from dragoman.wires.ollama.schema import NAME, OllamaRequestMessage
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
-def encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
+def encode_messages(request: Request, notices: NoticeCollector) -> list[JsonObject]:
     """The messages of a request.
 
     The schema is also in the system prompt, because the model does not see `format` and the cloud ignores it.
     """
-    history = repair(request, notes)
+    history = repair(request, notices)
     messages: list[JsonObject] = []
     texts = [text.text for text in history.system]
     if request.schema is not None:
@@ -40,16 +40,16 @@ def encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject
             message.update(wire_extra(text.extra, NAME))
         messages.append(message)
     for turn in history.turns:
-        messages.extend(_ENCODERS[turn.role](turn, notes))
+        messages.extend(_ENCODERS[turn.role](turn, notices))
     return messages
 
 
-def _encode_user(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_user(turn: Message, notices: NoticeCollector) -> list[JsonObject]:
     kinds = [type(part) for part in turn.parts]
     if Image in kinds and Text in kinds[kinds.index(Image) :]:
-        notes.add("info", "position of images", "images are sent next to the text, not inside it")
+        notices.add("info", "position of images", "images are sent next to the text, not inside it")
     if any(isinstance(part, Image) and part.detail for part in turn.parts):
-        notes.add("dropped", "detail of an image", "not supported")
+        notices.add("dropped", "detail of an image", "not supported")
     return [{**encode_message("user", turn.parts, "\n"), **wire_extra(turn.extra, NAME)}]
 
 
@@ -57,10 +57,10 @@ def _encode_assistant(turn: Message, _: NoticeCollector) -> list[JsonObject]:
     return [{**encode_message("assistant", turn.parts, ""), **wire_extra(turn.extra, NAME)}]
 
 
-def _encode_results(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_results(turn: Message, notices: NoticeCollector) -> list[JsonObject]:
     messages = [encode_result(result) for result in turn.tool_results]
     if (media := result_media(turn.tool_results)) is not None:
-        messages.extend(_encode_user(media, notes))
+        messages.extend(_encode_user(media, notices))
     return messages
 
 

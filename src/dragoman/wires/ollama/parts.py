@@ -116,16 +116,16 @@ def encode_result(result: ToolResult) -> JsonObject:
     return {**message, **wire_extra(result.extra, NAME)}
 
 
-def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
+def encode_tool(tool: Tool | Opaque, notices: NoticeCollector) -> JsonObject:
     """The definition of a tool, with the schema keywords that the server reads."""
     if isinstance(tool, Opaque):
         return tool.data
     parameters = tool.parameters
     if parameters is not None:
-        parameters, notices = adapt(parameters, TOOL_DIALECT, where=f"tools.{tool.name}")
-        notes.extend(*notices)
+        parameters, schema_notices = adapt(parameters, TOOL_DIALECT, where=f"tools.{tool.name}")
+        notices.extend(*schema_notices)
     if tool.strict:
-        notes.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
+        notices.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
     extra = wire_extra(tool.extra, NAME)
     function = without_none({"name": tool.name, "description": tool.description})
     # Templates and llama-server require a schema (2026-08).
@@ -153,10 +153,10 @@ def _outer(extra: JsonObject) -> JsonObject:
     return {key: value for key, value in extra.items() if key != "function"}
 
 
-def encode_format(schema: JsonObject, notes: NoticeCollector) -> str | JsonObject:
+def encode_format(schema: JsonObject, notices: NoticeCollector) -> str | JsonObject:
     """The `format` for a schema; an empty schema means any JSON."""
     if not schema:
         return "json"
-    adapted, notices = adapt(schema, FORMAT_DIALECT, where="schema")
-    notes.extend(*notices)
+    adapted, schema_notices = adapt(schema, FORMAT_DIALECT, where="schema")
+    notices.extend(*schema_notices)
     return adapted

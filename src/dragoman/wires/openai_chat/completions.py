@@ -49,26 +49,26 @@ def encode_completion(request: Request, target: Target) -> HttpRequest | None:
     if path is None:
         return None
     prompts = read_prompts(request)
-    notes = NoticeCollector(NAME, strict=request.strict)
+    notices = NoticeCollector(NAME, strict=request.strict)
     own = full_extra(request, COMPLETIONS)
     if not target.quirks.accepts_unknown_fields:
         for field in wire_extra(request.extra, COMPLETIONS):
-            notes.add("dropped", field, "not supported")
+            notices.add("dropped", field, "not supported")
             del own[field]
     others = {name: fields for name, fields in request.extra.items() if not name.startswith(COMPLETIONS)}
-    extra = {**body_extra(replace(request, extra=others), target, notes), **own}
+    extra = {**body_extra(replace(request, extra=others), target, notices), **own}
     stream_options = extra.pop("stream_options", None)
     body: JsonObject = {
         "model": target.model,
         "prompt": prompts[0] if len(prompts) == 1 else prompts,
         **without_none({"suffix": request.suffix}),
-        **_encode_options(request, target, extra, notes),
+        **_encode_options(request, target, extra, notices),
         **encode_stream(request, target, stream_options),
     }
-    return post_request(target, path, {**body, **extra}, notes)
+    return post_request(target, path, {**body, **extra}, notices)
 
 
-def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra: JsonObject, notices: NoticeCollector) -> JsonObject:
     quirks = target.quirks
     options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature"),
@@ -76,13 +76,13 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
         ("top_k", request.top_k, "top_k" if quirks.top_k else None),
         ("seed", request.seed, quirks.seed_field),
         ("stop", list(request.stop) or None, "stop"),
-        ("max_tokens", max_tokens(request, target, notes), "max_tokens"),
+        ("max_tokens", max_tokens(request, target, notices), "max_tokens"),
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, None),
         ("reasoning", None if request.reasoning in ("none", 0) else request.reasoning, None),
     )
-    body = encode_options(options, extra, notes)
-    rare = encode_rare_options(request, target, _RARE_FIELDS, extra, notes)
+    body = encode_options(options, extra, notices)
+    rare = encode_rare_options(request, target, _RARE_FIELDS, extra, notices)
     if rare.pop("logprobs", None):
         rare["logprobs"] = rare.pop("top_logprobs", 0)
     return {**body, **rare}

@@ -54,25 +54,25 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
     if not target.quirks.client_tools and request.tools:
         request = as_functions(request)
-    notes = NoticeCollector(NAME, strict=request.strict)
-    extra = body_extra(request, target, notes)
+    notices = NoticeCollector(NAME, strict=request.strict)
+    extra = body_extra(request, target, notices)
     stream_options = extra.pop("stream_options", None)
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
-    messages = encode_messages(request, target, notes)
+    messages = encode_messages(request, target, notices)
     check_prompt(request, messages, target)
     body: JsonObject = {
         "model": target.model,
         "messages": messages,
-        **_encode_tools(request, target, notes),
-        **_encode_options(request, target, extra, notes),
-        **_encode_schema(request, target, extra, notes),
-        **_encode_reasoning(request, target, extra, notes),
+        **_encode_tools(request, target, notices),
+        **_encode_options(request, target, extra, notices),
+        **_encode_schema(request, target, extra, notices),
+        **_encode_reasoning(request, target, extra, notices),
     }
     for field, others in SAME_CONCEPT.items() if extra else ():
         if any(other in extra for other in others):
             body.pop(field, None)
-    return post_request(target, PATH, {**body, **encode_stream(request, target, stream_options), **extra}, notes)
+    return post_request(target, PATH, {**body, **encode_stream(request, target, stream_options), **extra}, notices)
 
 
 def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
@@ -80,20 +80,20 @@ def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObj
     return [encode_tool(tool) for tool in tools]
 
 
-def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+def _encode_tools(request: Request, target: Target, notices: NoticeCollector) -> JsonObject:
     if not request.tools and request.tool_choice is None:
         return {}
     customs = custom_names(request.tools)
     tools, choice = tools_and_choice(
-        request, target, notes, lambda name: _named_choice(name, customs), hosted_encoder(target)
+        request, target, notices, lambda name: _named_choice(name, customs), hosted_encoder(target)
     )
     options = search_options(request.tools, target)
     if not tools:
         return options
-    parallel = parallel_tool_calls(request, target, notes)
+    parallel = parallel_tool_calls(request, target, notices)
     return {
         **options,
-        "tools": [encode_tool(_with_valid_strict(tool, target, notes)) for tool in tools],
+        "tools": [encode_tool(_with_valid_strict(tool, target, notices)) for tool in tools],
         **without_none({"tool_choice": choice, "parallel_tool_calls": parallel}),
     }
 
@@ -103,7 +103,7 @@ def _named_choice(name: str, customs: frozenset[str]) -> JsonObject:
     return {"type": kind, kind: {"name": name}}
 
 
-def _with_valid_strict(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> Tool | Opaque:
+def _with_valid_strict(tool: Tool | Opaque, target: Target, notices: NoticeCollector) -> Tool | Opaque:
     """The tool without `strict` if the target does not know it or the parameters do not satisfy it."""
     if isinstance(tool, Opaque) or tool.strict is None:
         return tool
@@ -113,11 +113,11 @@ def _with_valid_strict(tool: Tool | Opaque, target: Target, notes: NoticeCollect
     if target.quirks.strict and (verbatim or not tool.strict or is_strict(tool.parameters or _NO_PARAMETERS)):
         return tool
     if tool.strict:
-        notes.add("dropped", f"strict of {tool.name}", why_not_strict(target))
+        notices.add("dropped", f"strict of {tool.name}", why_not_strict(target))
     return msgspec.structs.replace(tool, strict=None, extra={NAME: {**extra, "function": function}})
 
 
-def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra: JsonObject, notices: NoticeCollector) -> JsonObject:
     target = target_of_options(request, target)
     quirks = target.quirks
     options: tuple[OptionField, ...] = (
@@ -126,53 +126,53 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
         ("top_k", request.top_k, "top_k" if quirks.top_k and quirks.sampling else None),
         ("seed", request.seed, quirks.seed_field),
         ("stop", list(request.stop) or None, "stop" if quirks.stop else None),
-        ("max_tokens", max_tokens(request, target, notes), quirks.max_tokens_field or "max_completion_tokens"),
-        ("user", fit_user(request, notes) if quirks.user_field else request.user, quirks.user_field),
+        ("max_tokens", max_tokens(request, target, notices), quirks.max_tokens_field or "max_completion_tokens"),
+        ("user", fit_user(request, notices) if quirks.user_field else request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    body = encode_options(options, extra, notes)
-    body.update(encode_rare_options(request, target, RARE_FIELDS, extra, notes))
+    body = encode_options(options, extra, notices)
+    body.update(encode_rare_options(request, target, RARE_FIELDS, extra, notices))
     if body.get("service_tier") in STANDARD_TIERS - OWN_TIERS:
         body["service_tier"] = "default"
     return body
 
 
-def _encode_schema(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_schema(request: Request, target: Target, extra: JsonObject, notices: NoticeCollector) -> JsonObject:
     schema = request.schema
     if schema is None or "response_format" in extra:
         return {}
     if not schema or not target.quirks.json_schema:
         return {"response_format": {"type": "json_object"}}
-    strict = schema_strict(request, schema, target, notes)
-    json_schema = without_none({"name": schema_name(request, notes), "schema": schema, "strict": strict})
+    strict = schema_strict(request, schema, target, notices)
+    json_schema = without_none({"name": schema_name(request, notices), "schema": schema, "strict": strict})
     return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
 
-def _encode_reasoning(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_reasoning(request: Request, target: Target, extra: JsonObject, notices: NoticeCollector) -> JsonObject:
     if not extra.keys().isdisjoint(REASONING_OPTIONS):
         return {}
-    reasoning = requested_reasoning(request, target, notes)
+    reasoning = requested_reasoning(request, target, notices)
     if reasoning is None:
         return {}
     if target.quirks.reasoning == "object" and isinstance(reasoning, int):
         return {"reasoning": {"max_tokens": reasoning}}
-    effort = to_effort(reasoning, target, notes)
+    effort = to_effort(reasoning, target, notices)
     match target.quirks.reasoning:
         case "object":
             return {"reasoning": {"effort": effort}}
         case "switch":
-            return _encode_switch(effort, target, notes)
+            return _encode_switch(effort, target, notices)
         case _:
             return {"reasoning_effort": effort}
 
 
-def _encode_switch(effort: str, target: Target, notes: NoticeCollector) -> JsonObject:
+def _encode_switch(effort: str, target: Target, notices: NoticeCollector) -> JsonObject:
     """On or off, and the effort if the target is known to support one."""
     thinking = {"type": "disabled" if effort == "none" else "enabled"}
     if target.quirks.efforts is not None and effort != "none":
         return {"thinking": thinking, "reasoning_effort": effort}
     if effort not in ("none", "medium"):
-        notes.add("changed", "reasoning", f"{effort!r} became on: only on and off are supported")
+        notices.add("changed", "reasoning", f"{effort!r} became on: only on and off are supported")
     return {"thinking": thinking}
 
 

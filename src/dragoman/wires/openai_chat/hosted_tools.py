@@ -67,18 +67,18 @@ def _types(target: Target) -> dict[str, str]:
 def hosted_encoder(target: Target) -> HostedEncoder:
     """Encodes the tools that a target runs, by the types that its record names."""
 
-    def encode(tool: HostedTool, notes: NoticeCollector) -> JsonObject | None:
+    def encode(tool: HostedTool, notices: NoticeCollector) -> JsonObject | None:
         kind = _types(target).get(kind_of_tool(tool))
         if kind is None:
             # A server that is not known may take the definition of its client.
             own = wire_extra(tool.extra, COVERED).get(_DEFINITION)
             return own if is_object(own) else None
         if kind in ("", OPTIONS_FIELD):
-            note_options(tool, ("context_size", "location") if kind else (), notes)
+            note_options(tool, ("context_size", "location") if kind else (), notices)
             return {}
         options = _options(tool)
         if not target.quirks.hosted_tool_options:
-            note_options(tool, _REQUIRED, notes)
+            note_options(tool, _REQUIRED, notices)
             options = {name: value for name, value in options.items() if name in _REQUIRED_MEMBERS}
             return {"type": kind, **options}
         return {"type": kind, **({"parameters": options} if options else {})}

@@ -46,24 +46,24 @@ NO_REASONING = " "
 """The reasoning of a step that has none."""
 
 
-def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
+def encode_messages(request: Request, target: Target, notices: NoticeCollector) -> list[JsonObject]:
     """All messages, in an order and with ids that the target accepts."""
-    history = repair(request, notes, system_turns=target.quirks.system_turns, citations="none")
-    turns = list(_with_images_in_user_turns(history.turns, notes))
+    history = repair(request, notices, system_turns=target.quirks.system_turns, citations="none")
+    turns = list(_with_images_in_user_turns(history.turns, notices))
     check_urls(turns, target)
-    messages = _encode_system((*history.system, *_json_instructions(request, target, history, notes)))
+    messages = _encode_system((*history.system, *_json_instructions(request, target, history, notices)))
     answers = [turn for turn in turns if turn.role == "assistant"]
     function_calls = {call.id for turn in answers for call in turn.tool_calls if call.extra and is_function_call(call)}
     for turn in turns:
         if turn.role == "user" or turn.role in SYSTEM_ROLES:
             messages.append(_encode_user(turn))
         elif turn.role == "assistant":
-            messages.append(_encode_assistant(turn, target, notes))
+            messages.append(_encode_assistant(turn, target, notices))
         else:
             messages += _encode_results(turn.tool_results, function_calls)
     if target.quirks.call_id:
-        _fit_ids(messages, target, notes)
-    return messages if target.quirks.user_after_tool else list(_with_assistant_between(messages, notes))
+        _fit_ids(messages, target, notices)
+    return messages if target.quirks.user_after_tool else list(_with_assistant_between(messages, notices))
 
 
 def encode_result(result: ToolResult) -> JsonObject:
@@ -91,13 +91,13 @@ def _with_prefix(parts: Iterable[Text | Opaque], prefix: str) -> Iterator[Text |
             yield part
 
 
-def _json_instructions(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[Text]:
+def _json_instructions(request: Request, target: Target, history: History, notices: NoticeCollector) -> list[Text]:
     """The schema as text if the target does not support schemas, and the word JSON, which JSON mode requires."""
     if request.schema and not target.quirks.json_schema:
-        notes.add("changed", "schema", "moved to the system prompt: schemas are not supported")
+        notices.add("changed", "schema", "moved to the system prompt: schemas are not supported")
         return [Text(text=json_instruction(request.schema))]
     if request.schema == {} and not _mentions_json(history):
-        notes.add("repaired", "system prompt", "added the word JSON: JSON mode requires it")
+        notices.add("repaired", "system prompt", "added the word JSON: JSON mode requires it")
         return [Text(text=json_instruction())]
     return []
 
@@ -137,19 +137,19 @@ def _encode_user(turn: Message) -> JsonObject:
     return {"role": turn.role, "content": content, **wire_extra(turn.extra, NAME)}
 
 
-def _encode_assistant(turn: Message, target: Target, notes: NoticeCollector) -> JsonObject:
-    parts = (_replayed(part, target, notes) for part in turn.parts)
+def _encode_assistant(turn: Message, target: Target, notices: NoticeCollector) -> JsonObject:
+    parts = (_replayed(part, target, notices) for part in turn.parts)
     message = encode_assistant([part for part in parts if part is not None], None)
     if is_object(audio := message.get("audio")):
         message["audio"] = {"id": audio.get("id")}
     if target.quirks.calls_need_reasoning and "tool_calls" in message and not message.get(REASONING_FIELDS[0]):
         # 400 if it is absent; one server refuses an empty text, too (reported, 2026-05).
-        notes.add("repaired", "assistant message with calls", "a blank reasoning_content is sent: it must have one")
+        notices.add("repaired", "assistant message with calls", "a blank reasoning_content is sent: it must have one")
         message[REASONING_FIELDS[0]] = NO_REASONING
     return {**message, **wire_extra(turn.extra, NAME)}
 
 
-def _replayed(part: Part, target: Target, notes: NoticeCollector) -> Part | None:
+def _replayed(part: Part, target: Target, notices: NoticeCollector) -> Part | None:
     """The part; thinking only in the fields that the target accepts, None if it accepts none of them."""
     accepted = target.quirks.reasoning_replay_fields
     if accepted is None or not isinstance(part, Thinking):
@@ -161,7 +161,7 @@ def _replayed(part: Part, target: Target, notes: NoticeCollector) -> Part | None
     if state := {name: value for name, value in extra.get("state", {}).items() if name in accepted}:
         fields["state"] = state
     if not any(fields.values()):
-        notes.add("dropped", "thinking", "does not accept the thinking of another server")
+        notices.add("dropped", "thinking", "does not accept the thinking of another server")
         return None
     return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, "state": {}, **fields}})
 
@@ -180,7 +180,7 @@ def _encode_function_result(result: ToolResult) -> JsonObject:
     return message
 
 
-def _with_images_in_user_turns(turns: Iterable[Message], notes: NoticeCollector) -> Iterator[Message]:
+def _with_images_in_user_turns(turns: Iterable[Message], notices: NoticeCollector) -> Iterator[Message]:
     """Move images that a model made on another wire to a user turn: assistant messages cannot contain them."""
     images: list[Part] = []
     for turn in turns:
@@ -194,28 +194,28 @@ def _with_images_in_user_turns(turns: Iterable[Message], notes: NoticeCollector)
         if not images:
             yield turn if turn.parts else msgspec.structs.replace(turn, parts=(new_text(text=MEDIA_BELOW),))
             continue
-        notes.add("changed", "image of the assistant", "moved to a user message")
+        notices.add("changed", "image of the assistant", "moved to a user message")
         rest = tuple(part for part in turn.parts if part not in images) or (new_text(text=MEDIA_BELOW),)
         yield msgspec.structs.replace(turn, parts=rest)
     if images:
         yield user(MADE_BEFORE, *images)
 
 
-def _with_assistant_between(messages: list[JsonObject], notes: NoticeCollector) -> Iterator[JsonObject]:
+def _with_assistant_between(messages: list[JsonObject], notices: NoticeCollector) -> Iterator[JsonObject]:
     """Insert an assistant message between a result and a user message."""
     before = ""
     for message in messages:
         if before == "tool" and message["role"] == "user":
-            notes.add("repaired", "history", "added an assistant message: a user message must not follow a result")
+            notices.add("repaired", "history", "added an assistant message: a user message must not follow a result")
             yield {"role": "assistant", "content": FILLER_ANSWER}
         before = message["role"]
         yield message
 
 
-def _fit_ids(messages: list[JsonObject], target: Target, notes: NoticeCollector) -> None:
+def _fit_ids(messages: list[JsonObject], target: Target, notices: NoticeCollector) -> None:
     pattern, length = target.quirks.call_id or "", target.quirks.call_id_length
     for message in messages:
         if message["role"] == "tool":
-            message["tool_call_id"] = fit_id(message["tool_call_id"], pattern, length, notes)
+            message["tool_call_id"] = fit_id(message["tool_call_id"], pattern, length, notices)
         for call in message.get("tool_calls", ()) if message["role"] == "assistant" else ():
-            call["id"] = fit_id(call["id"], pattern, length, notes)
+            call["id"] = fit_id(call["id"], pattern, length, notices)

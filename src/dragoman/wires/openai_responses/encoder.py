@@ -51,30 +51,30 @@ _MERGED = ("text", "reasoning", "include")
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The HTTP request for this target."""
-    notes = NoticeCollector(NAME, strict=request.strict)
+    notices = NoticeCollector(NAME, strict=request.strict)
     if not target.quirks.client_tools:
         request = as_functions(request)
-    extra = body_extra(request, target, notes)
+    extra = body_extra(request, target, notices)
     if not request.stream:
         extra.pop("stream_options", None)
-    options = _encode_options(request, target, extra, notes)
+    options = _encode_options(request, target, extra, notices)
     text = without_none({"verbosity": options.pop("verbosity", None)}) | object_of(extra.get("text"))
     has_logprobs = bool(options.pop("logprobs", False))
-    prompt = encode_input(request, target, notes)
+    prompt = encode_input(request, target, notices)
     check_prompt(request, [*prompt, *(field for field in FIELDS_THAT_NEED_STORE if extra.get(field))], target)
     body: JsonObject = {
         "model": target.model,
         **prompt,
-        **_encode_tools(request, target, notes),
+        **_encode_tools(request, target, notices),
         **options,
-        **_encode_text(request, target, text, notes),
-        **_encode_reasoning(request, target, object_of(extra.get("reasoning")), notes),
+        **_encode_text(request, target, text, notices),
+        **_encode_reasoning(request, target, object_of(extra.get("reasoning")), notices),
         **({} if any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) else {"store": False}),
         **_encode_include(extra.get("include"), target, has_logprobs=has_logprobs),
         **({"stream": True} if request.stream else {}),
     }
     rest = {field: value for field, value in extra.items() if field not in _MERGED}
-    return post_request(target, "/responses", {**body, **rest}, notes)
+    return post_request(target, "/responses", {**body, **rest}, notices)
 
 
 def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
@@ -82,10 +82,10 @@ def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObj
     return encode_definitions(tools, encode_tool)
 
 
-def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    tools, choice = tools_and_choice(request, target, notes, _named_choice, encode_hosted_tool)
-    parallel = parallel_tool_calls(request, target, notes)
-    encoded = encode_definitions(tools, lambda tool: _encode_tool(tool, target, notes)) or None
+def _encode_tools(request: Request, target: Target, notices: NoticeCollector) -> JsonObject:
+    tools, choice = tools_and_choice(request, target, notices, _named_choice, encode_hosted_tool)
+    parallel = parallel_tool_calls(request, target, notices)
+    encoded = encode_definitions(tools, lambda tool: _encode_tool(tool, target, notices)) or None
     return without_none({"tools": encoded, "tool_choice": choice if encoded else None, "parallel_tool_calls": parallel})
 
 
@@ -93,10 +93,10 @@ def _named_choice(name: str) -> JsonObject:
     return {"type": "function", "name": name}
 
 
-def _encode_tool(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> JsonObject:
+def _encode_tool(tool: Tool | Opaque, target: Target, notices: NoticeCollector) -> JsonObject:
     """The tool without `strict` if the target does not know it or the parameters do not satisfy it."""
     if isinstance(tool, Tool) and tool.strict and not _can_be_strict(tool, target):
-        notes.add("dropped", f"strict of {tool.name}", why_not_strict(target))
+        notices.add("dropped", f"strict of {tool.name}", why_not_strict(target))
         tool = msgspec.structs.replace(tool, strict=None)
     data = encode_tool(tool)
     return data if target.quirks.strict else {key: value for key, value in data.items() if key != "strict"}
@@ -108,7 +108,7 @@ def _can_be_strict(tool: Tool, target: Target) -> bool:
     return target.quirks.strict and (verbatim or tool.parameters is None or is_strict(tool.parameters))
 
 
-def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra: JsonObject, notices: NoticeCollector) -> JsonObject:
     target = target_of_options(request, target)
     quirks = target.quirks
     options: tuple[OptionField, ...] = (
@@ -117,35 +117,35 @@ def _encode_options(request: Request, target: Target, extra: JsonObject, notes: 
         ("top_k", request.top_k, None),
         ("seed", request.seed, None),
         ("stop", request.stop or None, None),
-        ("max_tokens", max_tokens(request, target, notes, least=MIN_OUTPUT), "max_output_tokens"),
-        ("user", fit_user(request, notes) if quirks.user_field else request.user, quirks.user_field),
+        ("max_tokens", max_tokens(request, target, notices, least=MIN_OUTPUT), "max_output_tokens"),
+        ("user", fit_user(request, notices) if quirks.user_field else request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    body = encode_options(options, extra, notes)
-    body.update(encode_rare_options(request, target, RARE_FIELDS, extra, notes))
+    body = encode_options(options, extra, notices)
+    body.update(encode_rare_options(request, target, RARE_FIELDS, extra, notices))
     if body.get("service_tier") in STANDARD_TIERS:
         body["service_tier"] = "default"
     return body
 
 
-def _encode_text(request: Request, target: Target, text: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_text(request: Request, target: Target, text: JsonObject, notices: NoticeCollector) -> JsonObject:
     """`text` with the format for the schema; a format of the caller's own wins, because it may say more."""
     schema = request.schema
     if schema is None or (target.quirks.json_schema and "format" in text):
         return {"text": text} if text else {}
     if not schema or not target.quirks.json_schema:
         return {"text": {**text, "format": {"type": "json_object"}}}
-    strict = schema_strict(request, schema, target, notes)
-    name = schema_name(request, notes)
+    strict = schema_strict(request, schema, target, notices)
+    name = schema_name(request, notices)
     format = without_none({"type": "json_schema", "name": name, "schema": schema, "strict": strict})
     return {"text": {**text, "format": format}}
 
 
-def _encode_reasoning(request: Request, target: Target, fields: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_reasoning(request: Request, target: Target, fields: JsonObject, notices: NoticeCollector) -> JsonObject:
     """`reasoning` with the effort of the request, unless the caller's own `reasoning` has one."""
-    reasoning = None if "effort" in fields else requested_reasoning(request, target, notes)
+    reasoning = None if "effort" in fields else requested_reasoning(request, target, notices)
     if reasoning is not None:
-        fields = {"effort": to_effort(reasoning, target, notes), **fields}
+        fields = {"effort": to_effort(reasoning, target, notices), **fields}
     return {"reasoning": fields} if fields else {}
 
 

@@ -49,11 +49,11 @@ _FORMATS: tuple[Literal["png", "jpeg", "webp"], ...] = ("png", "jpeg", "webp")
 # Definitions ----------------------------------------------------------------------------------------------------------
 
 
-def encode_hosted_tool(tool: HostedTool, notes: NoticeCollector) -> JsonObject | None:
+def encode_hosted_tool(tool: HostedTool, notices: NoticeCollector) -> JsonObject | None:
     """The definition of a tool that the provider runs; None if there is none for it."""
     match tool:
         case WebSearch():
-            note_options(tool, ("allowed_domains", "context_size", "location"), notes)
+            note_options(tool, ("allowed_domains", "context_size", "location"), notices)
             filters = {"allowed_domains": [*tool.allowed_domains]} if tool.allowed_domains else None
             place = tool.location
             location = None if place is None else {"type": "approximate", **location_fields(place)}

@@ -44,17 +44,17 @@ _REPLAYED = ("id", "encrypted_content", "content")
 """A reasoning item needs one of these for the server to recognise it."""
 
 
-def encode_input(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+def encode_input(request: Request, target: Target, notices: NoticeCollector) -> JsonObject:
     """The instructions, and all items in an order and with ids that the target accepts."""
-    history = repair(_with_system_turns(request, target), notes, citations="all")
+    history = repair(_with_system_turns(request, target), notices, citations="all")
     check_urls(history.turns, target)
     plain = [text.text for text in history.system if not wire_extra(text.extra, NAME)]
     items = [_system_item(text) for text in history.system if wire_extra(text.extra, NAME)]
-    items += _json_instructions(request, target, history, notes)
+    items += _json_instructions(request, target, history, notices)
     for turn in history.turns:
-        items += _encode_turn(turn, notes)
+        items += _encode_turn(turn, notices)
     custom = {item.get("call_id") for item in items if type_of(item) == CUSTOM}
-    items = [_with_valid_id(item, custom, target, notes) for item in _without_lone_reasoning(items, notes)]
+    items = [_with_valid_id(item, custom, target, notices) for item in _without_lone_reasoning(items, notices)]
     return {**({"instructions": "\n\n".join(plain)} if plain else {}), **({"input": items} if items else {})}
 
 
@@ -100,13 +100,15 @@ def _system_item(text: Text) -> JsonObject:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text.text, **extra}]}
 
 
-def _json_instructions(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[JsonObject]:
+def _json_instructions(
+    request: Request, target: Target, history: History, notices: NoticeCollector
+) -> list[JsonObject]:
     """The schema as text if the target does not support schemas, and the word JSON, which JSON mode requires."""
     if request.schema and not target.quirks.json_schema:
-        notes.add("changed", "schema", "moved to a message: schemas are not supported")
+        notices.add("changed", "schema", "moved to a message: schemas are not supported")
         text = json_instruction(request.schema)
     elif request.schema == {} and not _mentions_json(history):
-        notes.add("repaired", "input", "added the word JSON: JSON mode requires it")
+        notices.add("repaired", "input", "added the word JSON: JSON mode requires it")
         text = json_instruction()
     else:
         return []
@@ -119,10 +121,10 @@ def _mentions_json(history: History) -> bool:
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 
 
-def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_turn(turn: Message, notices: NoticeCollector) -> list[JsonObject]:
     match turn.role:
         case "assistant":
-            return _encode_assistant(turn, notes)
+            return _encode_assistant(turn, notices)
         case "tool":
             return [encode_result(result) for result in turn.tool_results]
         case _:
@@ -156,7 +158,7 @@ def _user(parts: Iterable[Part]) -> JsonObject:
     return {"type": "message", "role": "user", "content": content}
 
 
-def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_assistant(turn: Message, notices: NoticeCollector) -> list[JsonObject]:
     items: list[JsonObject] = []
     for part in by_item(turn.parts):
         match part:
@@ -167,13 +169,13 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
             case Thinking() if any(wire_extra(part.extra, NAME).get(key) for key in _REPLAYED):
                 items.append(encode_reasoning(part))
             case Thinking():
-                notes.add("dropped", "thinking", "has no encrypted content")
+                notices.add("dropped", "thinking", "has no encrypted content")
             case ToolCall():
                 items.append(encode_call(part))
             case Image() if wire_extra(part.extra, NAME):
                 items.append(encode_image_call(part))
             case Image():
-                notes.add("changed", "image of the assistant", "moved to a user message")
+                notices.add("changed", "image of the assistant", "moved to a user message")
                 items.append(_user([Text(text=MADE_BEFORE), part]))
             case Opaque():
                 items.append(part.data)
@@ -182,7 +184,7 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
     return items
 
 
-def _without_lone_reasoning(items: list[JsonObject], notes: NoticeCollector) -> list[JsonObject]:
+def _without_lone_reasoning(items: list[JsonObject], notices: NoticeCollector) -> list[JsonObject]:
     """Remove reasoning items without an item after them: the server refuses them (seen 2025-09)."""
     paired: list[JsonObject] = []
     follows = False
@@ -191,17 +193,17 @@ def _without_lone_reasoning(items: list[JsonObject], notes: NoticeCollector) -> 
         if kind != "reasoning":
             follows = item.get("role") == "assistant" if kind == "message" else not kind.endswith("_output")
         elif not follows:
-            notes.add("dropped", "thinking", "nothing follows it")
+            notices.add("dropped", "thinking", "nothing follows it")
             continue
         paired.append(item)
     return paired[::-1]
 
 
-def _with_valid_id(item: JsonObject, custom: set[Any], target: Target, notes: NoticeCollector) -> JsonObject:
+def _with_valid_id(item: JsonObject, custom: set[Any], target: Target, notices: NoticeCollector) -> JsonObject:
     """An item with a call id that the target accepts; a result gets the type that fits its call."""
     id = item.get("call_id")
     if not isinstance(id, str):
         return item
     kind = f"{CUSTOM}_output" if type_of(item) == "function_call_output" and id in custom else type_of(item)
     pattern, length = (target.quirks.call_id, target.quirks.call_id_length) if target.quirks.call_id else (_CALL_ID, 40)
-    return {**item, "type": kind, "call_id": fit_id(id, pattern, length, notes)}
+    return {**item, "type": kind, "call_id": fit_id(id, pattern, length, notices)}
