@@ -64,6 +64,8 @@ MAX_LOGGED_NAME = 200
 NOT_FOUND = 404
 UNKNOWN_MODEL = "(unknown)"
 """The model in the usage log if no target has the name that a client sent."""
+NO_LOSSES: dict[str, int] = {}
+"""Of all requests that lost nothing: stores keep thousands of rows, and each dict of its own costs memory and time."""
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a client that disconnected before the response."""
 
@@ -152,6 +154,7 @@ class Accounting:
             model=redact_name(context.model),
             dialect=None if context.wire is None else context.wire.name,
             stream=context.request.stream,
+            losses=NO_LOSSES,
         )
 
     async def refuse(self, context: "RequestContext", error: DragomanError, /) -> None:
@@ -355,7 +358,7 @@ class RequestRecord:
             time_to_first_token=self._first,
             attempts=self.attempts,
             cache=cached,
-            losses=dict(Counter([notice.kind for notice in notices if notice.loss])) if notices else {},
+            losses=dict(Counter([notice.kind for notice in notices if notice.loss])) if notices else NO_LOSSES,
         )
         if outcome == "client_disconnected" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the chain was closed and cannot report it
