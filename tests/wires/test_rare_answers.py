@@ -321,7 +321,7 @@ def test_a_number_that_no_type_holds_is_a_fault_of_the_provider(wire: str) -> No
     stream = b"".join(encoder.feed(event) for event in to_events(answer))
     whole = server.encode_body(answer).body
     for read in (client.decode_response, client.decode_body):
-        with pytest.raises(Malformed, match=r"wrong value|Expected `int`"):
+        with pytest.raises(Malformed, match="wrong value"):
             read(whole.replace(b"77", b"7" * 30))
     if wire != "bedrock":  # its frames have checksums
         _, error = laws.read(client.stream_decoder(), [stream.replace(b"77", b"7" * 30)])

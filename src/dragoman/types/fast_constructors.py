@@ -26,6 +26,7 @@ _PLAIN_TEXT: Any = _TEXT
 _PLAIN_MESSAGE: Any = _MESSAGE
 _REQUEST: Any = Request()
 _USAGE: Any = Usage()
+_MOST_TOKENS = 2**64 - 1
 _FINISH: Any = Finish(reason="stop")
 _RESPONSE: Any = Response(message=Message(role="assistant"), finish=Finish(reason="stop"))
 _COST: Any = Cost(usd=0.0, source="", date="")
@@ -110,7 +111,9 @@ def new_usage(
     cache_write: int | None = None,
     reasoning: int | None = None,
 ) -> Usage:
-    """The usage that a provider reported."""
+    """The usage that a provider reported; `Usage` refuses numbers of more than 64 bits."""
+    if (input or 0) | (output or 0) | (cache_read or 0) | (cache_write or 0) | (reasoning or 0) > _MOST_TOKENS:
+        return Usage(input=input, output=output, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning)
     usage: Usage = _USAGE.__copy__()
     force_setattr(usage, "input", input)
     force_setattr(usage, "output", output)

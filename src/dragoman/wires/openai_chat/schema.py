@@ -1,6 +1,6 @@
 """The JSON of Chat Completions as types, and the tables that both halves share."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -150,25 +150,21 @@ class ChatChoice(msgspec.Struct, gc=False):
     content_filter_results: Any = None
 
 
-_Count: TypeAlias = Annotated[int, Meta(le=2**63 - 1)]
-"""A number of tokens that a database can hold."""
-
-
 class ChatUsage(msgspec.Struct, gc=False):
-    prompt_tokens: _Count | None = None
-    completion_tokens: _Count | None = None
-    total_tokens: _Count | None = None
-    input_tokens: _Count | None = None
-    output_tokens: _Count | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     prompt_tokens_details: Any = None
     completion_tokens_details: Any = None
-    prompt_cache_hit_tokens: _Count | None = None
-    cached_tokens: _Count | None = None
-    num_cached_tokens: _Count | None = None
-    cached_input_tokens: _Count | None = None
-    cache_read_input_tokens: _Count | None = None
-    cache_creation_input_tokens: _Count | None = None
-    reasoning_tokens: _Count | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class ChatBaseResponse(msgspec.Struct):
