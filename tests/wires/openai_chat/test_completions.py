@@ -28,6 +28,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.openai_chat.completions import CompletionStreamEncoder, OpenAICompletionsServer
+from tests.support.work import memory_of
 
 SERVER = OpenAICompletionsServer()
 CLIENT = wires.get("openai_chat").client
@@ -96,6 +97,16 @@ def test_a_prompt_and_a_model_are_required() -> None:
         SERVER.check(*decoded(model="m", prompt="a", temperature=3))
     with pytest.raises(InvalidRequest, match="at most 128 answers"):
         SERVER.check(*decoded(model="m", prompt=["a"] * 65, n=2))
+
+
+def test_many_prompts_are_refused_before_they_are_messages() -> None:
+    http = HttpRequest(method="POST", path="/v1/completions", body=json.dumps({"prompt": ["a"] * 200_000}).encode())
+
+    def decode() -> None:
+        with pytest.raises(InvalidRequest, match="at most 128 answers"):
+            SERVER.decode_request(http)
+
+    assert memory_of(decode)[1] < 20 * len(http.body)  # it was 66 times as much
 
 
 def test_the_deployment_of_azure_is_the_model() -> None:

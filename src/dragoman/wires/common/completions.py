@@ -32,11 +32,16 @@ def read_prompts(request: Request, /) -> list[str | list[int]]:
         raise InvalidRequest(why, param=name)
     if not request.messages or any(message.role != "user" for message in request.messages):
         raise InvalidRequest(f"messages must be user messages with {name}; put all text into the prompt", param=name)
-    if len(request.messages) * (request.n or 1) > MAX_CHOICES:
+    check_answers(len(request.messages) * (request.n or 1))
+    return [_prompt(message) for message in request.messages]
+
+
+def check_answers(count: int, /) -> None:
+    """Raise InvalidRequest if the prompts of a request ask for too many answers."""
+    if count > MAX_CHOICES:
         raise InvalidRequest(
             f"prompt must ask for at most {MAX_CHOICES} answers; send several requests", param="prompt"
         )
-    return [_prompt(message) for message in request.messages]
 
 
 def _prompt(message: Message) -> str | list[int]:

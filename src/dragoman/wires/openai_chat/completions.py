@@ -12,7 +12,7 @@ from dragoman.http import HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import Choice, JsonObject, Message, Opaque, Part, Request, Response, Text, TokenLogprob, is_object
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.completions import TOKENS, read_prompts
+from dragoman.wires.common.completions import TOKENS, check_answers, read_prompts
 from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import body_extra, full_extra, request_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
@@ -113,9 +113,11 @@ class OpenAICompletionsServer(OpenAIChatServer):
             covered["prompt"] = body.prompt
         if body.suffix == "":
             covered["suffix"] = ""
+        prompts = decode_texts(body.prompt, "prompt")
+        check_answers(len(prompts))  # each takes more memory than it has bytes
         return body.model or deployment(http) or "", make_request(
             _BOUNDS,
-            messages=tuple(map(_decode_prompt, decode_texts(body.prompt, "prompt"))),
+            messages=tuple(map(_decode_prompt, prompts)),
             raw=True,
             suffix=body.suffix or None,
             temperature=body.temperature,
