@@ -56,8 +56,8 @@ class Transport(Protocol):
         """Send a request and read the whole answer."""
         ...
 
-    async def asend(self, effect: Send, /) -> HttpResponse:
-        """Send a request and read the whole answer."""
+    def asend(self, effect: Send, /) -> Coroutine[Any, Any, HttpResponse]:
+        """Send a request and read the whole answer; an `async def` does it."""
         ...
 
     def open(self, effect: Open, /) -> OpenResponse:
