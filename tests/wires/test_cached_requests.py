@@ -13,14 +13,14 @@ from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Message, Request, Text, Tool, ToolCall, ToolResult
 from dragoman.wires.common.item_cache import CachedRequest, ItemCache, decode_with_cache
-from tests.support.wires.conversations import CLIENTS, PROVIDERS, conversations
+from tests.support.wires.conversations import CLIENTS, PROVIDER_TARGETS, conversations
 
 SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("dialect", CLIENTS)
 @SETTINGS
-@given(requests=conversations(may_be_empty=True, system_runs=True), providers=st.permutations(PROVIDERS))
+@given(requests=conversations(may_be_empty=True, system_runs=True), providers=st.permutations(PROVIDER_TARGETS))
 def test_a_cached_request_is_the_same(dialect: str, requests: list[Request], providers: list[Target]) -> None:
     decode = wires.get(dialect).server.decode_request
     cached = partial(decode_with_cache, decode, ItemCache())

@@ -42,7 +42,7 @@ from dragoman.wires.common.caching import (
 )
 from dragoman.wires.common.notices import NoticeCollector
 from tests.support.images import picture
-from tests.support.wires.conversations import PROVIDERS, conversations, through_gateway
+from tests.support.wires.conversations import PROVIDER_TARGETS, conversations, through_gateway
 
 target = Registry(env={"AWS_REGION": "eu-west-1"}).target
 CLAUDE, GPT, OLD_GPT = target("anthropic/claude-sonnet-5"), target("openai-responses/gpt-5.6"), target("openai/gpt-4.1")
@@ -355,7 +355,7 @@ def marked(requests: list[Request], places: set[int]) -> list[Request]:
     ]
 
 
-@pytest.mark.parametrize("provider", [*PROVIDERS, CHAT, GPT, ROUTER], ids=lambda provider: provider.name)
+@pytest.mark.parametrize("provider", [*PROVIDER_TARGETS, CHAT, GPT, ROUTER], ids=lambda provider: provider.name)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests=conversations(), places=st.sets(st.integers(0, 12)), is_cached=st.booleans())
 def test_a_turn_with_points_is_the_beginning_of_the_next(

@@ -58,7 +58,7 @@ from dragoman.gateway.server.response import (
     GatewayResponse,
     RequestHandler,
     Write,
-    error_response,
+    error_without_dialect,
     json_response,
     with_headers,
 )
@@ -514,7 +514,7 @@ def _handler_of_body(choices: Iterable[tuple[Route, RouteHandler]], http: HttpRe
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:
     if context.wire is None:
-        return error_response(error, context.id)
+        return error_without_dialect(error, context.id)
     headers = context.routing_headers()
     if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers

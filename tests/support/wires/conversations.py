@@ -35,7 +35,7 @@ CLIENTS: dict[str, Target] = {
     "openai_responses": target("openai-responses/gpt-4.1"),
 }
 """The form in which the official client of each dialect sends a conversation."""
-PROVIDERS: tuple[Target, ...] = (
+PROVIDER_TARGETS: tuple[Target, ...] = (
     *CLIENTS.values(),
     target("anthropic/claude-sonnet-4-5"),
     target("google/gemini-3-pro-preview"),

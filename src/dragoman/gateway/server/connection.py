@@ -24,7 +24,7 @@ from dragoman.gateway.errors import BodyTooSlow, Busy, HeadTooLarge
 from dragoman.gateway.request import new_request_id
 from dragoman.gateway.server.body_limits import MAX_HEADERS
 from dragoman.gateway.server.request_body import RequestBody
-from dragoman.gateway.server.response import GatewayResponse, error_response
+from dragoman.gateway.server.response import GatewayResponse, error_without_dialect
 from dragoman.gateway.server.websocket import SocketSession
 from dragoman.gateway.server.websocket_connection import WebSocketConnection
 from dragoman.gateway.server.websocket_frames import GOING_AWAY, accept_key
@@ -343,7 +343,7 @@ class HttpConnection(asyncio.Protocol):
             if self._task is None:  # its response was sent before
                 self._close()
         elif self._task is None and not self._is_lost:
-            response = error_response(error, new_request_id())
+            response = error_without_dialect(error, new_request_id())
             http = HttpRequest(method="GET", path="/")
             exchange = _Exchange(
                 http, RequestBody(self, {}, self._server.settings), keeps_alive=False, is_http_1_0=False

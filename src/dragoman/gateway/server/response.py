@@ -41,7 +41,7 @@ def json_response(value: object, /) -> GatewayResponse:
     return GatewayResponse(200, [("content-type", "application/json")], encode_json(value))
 
 
-def error_response(error: DragomanError, id: str, /) -> GatewayResponse:
+def error_without_dialect(error: DragomanError, id: str, /) -> GatewayResponse:
     """An error for a client whose dialect is not known: in OpenAI's format."""
     body = encode_json({"error": {**encode_openai_error(error), "request_id": id}})
     headers = [*error_headers(error).items(), *id_headers(id)]
