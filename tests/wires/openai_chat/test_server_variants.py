@@ -34,7 +34,7 @@ def read_body(message: dict[str, Any]) -> Response:
 
 def read_stream(*deltas: dict[str, Any]) -> Response:
     chunks = [{"id": "a", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    end: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in (*chunks, end)) + b"data: [DONE]\n\n"
     events, error = laws.read(WIRE.client.stream_decoder(), [data])
     assert error is None
@@ -172,7 +172,7 @@ def test_arguments_that_are_encoded_twice_are_not_shown_in_pieces() -> None:
         {"function": {"arguments": twice[4:]}},
     ]
     chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, **delta}]}}]} for delta in deltas]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    end: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
     data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in (*chunks, end)) + b"data: [DONE]\n\n"
     decoder = WIRE.client.stream_decoder()
     decoder.call_deltas = True
@@ -187,7 +187,10 @@ def test_the_scores_of_a_moderation_reach_the_client() -> None:
     choice = {"index": 0, "finish_reason": "stop"}
     body = {"choices": [{**choice, "message": {"content": "Six."}}], "moderation": scores}
     whole = fold(WIRE.client.decode_body(json.dumps(body).encode()))
-    chunks = [{"choices": [{**choice, "delta": {"content": "Six."}}]}, {"choices": [], "moderation": scores}]
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{**choice, "delta": {"content": "Six."}}]},
+        {"choices": [], "moderation": scores},
+    ]
     data = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
     events, error = laws.read(WIRE.client.stream_decoder(), [data])
     assert error is None

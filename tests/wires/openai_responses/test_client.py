@@ -1301,7 +1301,7 @@ WHOLE: list[tuple[JsonObject, str]] = [
 
 def whole_and_streamed(event: JsonObject, *pieces: str) -> Response:
     deltas = [{**event, "type": event["type"].replace(".done", ".delta"), "delta": piece} for piece in pieces]
-    end = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+    end: JsonObject = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
     events, error = read(CLIENT.stream_decoder(), [stream_of(*deltas, event, end)])
     assert error is None
     return fold(events)
@@ -1317,7 +1317,7 @@ def test_a_text_that_comes_only_as_a_whole_is_read(event: JsonObject, kind: str)
 @pytest.mark.parametrize(("event", "kind"), WHOLE)
 def test_a_whole_text_with_another_id_comes_once(event: JsonObject, kind: str) -> None:
     first = {**event, "type": event["type"].replace(".done", ".delta"), "delta": "At six."}
-    end = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+    end: JsonObject = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
     data = stream_of(first, {**event, "item_id": "changed"}, {**event, "text": None, "refusal": None}, end)
     events, error = read(CLIENT.stream_decoder(), [data])
     assert error is None
