@@ -113,6 +113,17 @@ def test_a_stream_that_ends_without_its_farewell_is_truncated() -> None:
         reader.feed(b"")
 
 
+def test_the_wire_sees_whether_the_body_was_complete() -> None:
+    whole, cut, closed = Lines(), Lines(), Lines()
+    with pytest.raises(Truncated):
+        whole.reader.end()
+    with pytest.raises(Truncated):
+        cut.reader.end(is_complete=False)
+    with pytest.raises(Truncated):
+        closed.reader.feed(b"")
+    assert [lines.out.is_body_complete for lines in (whole, cut, closed)] == [True, False, False]
+
+
 def test_a_farewell_without_its_line_end_is_one() -> None:
     reader = Lines().reader
     assert reader.feed(b"done") == []
