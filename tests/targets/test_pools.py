@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from dragoman import Registry, SetupError, Usage
-from dragoman.targets.pools import DeploymentPool, bind_fallbacks, make_pool, share_of
+from dragoman.targets.pools import DeploymentPool, bind_fallbacks, check_fallbacks, make_pool, share_of
 from dragoman.targets.prices import cost_of, target_cost
 
 
@@ -149,3 +149,7 @@ def test_fallbacks_are_found_when_they_are_needed() -> None:
     bound = bind_fallbacks({"timed_out": "a/m", "overloaded": given}, lambda spec: [spec, "found"])
     assert (bound["timed_out"](), bound["overloaded"]()) == (["a/m", "found"], ["own"])
     assert DeploymentPool(name="p", providers=("a", "b")).spec("m") == "a/m,b/m"
+
+
+def test_fallbacks_by_kinds_of_error_are_taken() -> None:
+    check_fallbacks({"context_too_long": "demo/any", "content_filter": "demo/other"})
