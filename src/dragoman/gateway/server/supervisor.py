@@ -109,7 +109,7 @@ class _Supervisor:
 
     def serve(self) -> None:
         handlers = {signal.SIGTERM: self._terminate, signal.SIGINT: self._terminate, signal.SIGHUP: self._reload}
-        handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace, signal.SIGCHLD: _wake}
+        handlers |= {signal.SIGALRM: self._timer, signal.SIGUSR1: self._replace, signal.SIGCHLD: _do_nothing}
         self._wakeup_writer.setblocking(False)  # noqa: FBT003 - the API of sockets
         wakeup_before = signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
@@ -170,7 +170,7 @@ class _Supervisor:
                 signal.signal(number, signal.SIG_IGN)
             # Both may go to all processes at once; the parent tells us. Programs that we start must not ignore SIGTERM.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, lambda *_: None)
+            signal.signal(signal.SIGTERM, _do_nothing)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for other in (
                 ours,
@@ -332,8 +332,8 @@ class _Supervisor:
             return
 
 
-def _wake(_number: int, _frame: object) -> None:
-    """A signal without a handler would not wake the loop."""
+def _do_nothing(_number: int, _frame: object) -> None:
+    """A handler: a signal without one would not wake the loop, or end the process."""
 
 
 def _read_rest(ours: socket.socket) -> bytes:
