@@ -587,6 +587,11 @@ class Assembler:
 
 
 def check_open(count: int, /) -> None:
-    """Raise TooLarge if too many parts are open."""
+    """Raise TooLarge if too many parts are open.
+
+    >>> check_open(MAX_OPEN)
+    Traceback (most recent call last):
+    dragoman.errors.TooLarge: the response has more than 1000 open parts
+    """
     if count >= MAX_OPEN:
         raise TooLarge(f"the response has more than {MAX_OPEN} open parts")
