@@ -158,3 +158,15 @@ def test_references_that_may_be_any_name_are_counted_only_up_to_the_limit() -> N
 def test_references_by_name_are_counted() -> None:
     with pytest.raises(InvalidRequest, match="steps"):
         validate({"x": 1}, ATTACKS["doubled by names"])
+
+
+def test_many_tools_that_grow_share_one_bound() -> None:
+    """Ollama's templates take no `$ref`; 100 tools of 1 kB took 22 s."""
+    both = [{"a": {"$ref": f"#/$defs/d{n + 1}"}, "b": {"$ref": f"#/$defs/d{n + 1}"}} for n in range(10)]
+    definitions = {f"d{n}": {"type": "object", "properties": each} for n, each in enumerate(both)} | {"d10": {}}
+    grows = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+    tools = tuple(Tool(name=f"t{n}", description="", parameters={**grows, "title": str(n)}) for n in range(100))
+    http = request_of("openai_chat", "ollama/m", Request(messages=(user("hello"),), tools=tools))
+    start = time.process_time()
+    assert send_blocking(app_of(CONFIG), http).status == 400
+    assert time.process_time() - start < 2 * BOUND * slowness()

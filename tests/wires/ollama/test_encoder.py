@@ -242,6 +242,16 @@ def test_a_tool_without_arguments_says_so() -> None:
     assert sent(request_with(tools=(Tool(name="now"),)))["tools"] == [{"type": "function", "function": function}]
 
 
+def test_tools_that_grow_are_refused_together() -> None:
+    both = [{"a": {"$ref": f"#/$defs/d{n + 1}"}, "b": {"$ref": f"#/$defs/d{n + 1}"}} for n in range(12)]
+    definitions = {f"d{n}": {"type": "object", "properties": each} for n, each in enumerate(both)} | {"d12": {}}
+    grows = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+    tools = [Tool(name=f"t{n}", parameters=grows) for n in range(3)]
+    assert len(sent(request_with(tools=tuple(tools[:2])))["tools"]) == 2
+    with pytest.raises(Unsupported, match="the tools have more than 20000 subschemas"):
+        sent(request_with(tools=tuple(tools)))
+
+
 def test_references_are_inlined_and_dropped_keywords_are_told_in_the_description() -> None:
     schema = {
         "type": "object",

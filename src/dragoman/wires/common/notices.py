@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from dragoman.errors import Unsupported
+from dragoman.schema.adapt import MAX_SUBSCHEMAS
 from dragoman.types import JsonObject, Notice, NoticeKind
 
 NOT_STORED_REASON = "not stored: "
@@ -65,11 +66,19 @@ class NoticeCollector:
         self.carries_all = carries_all
         self._strict = strict
         self._notices: dict[Notice, None] = {}
+        self._inlined = 0
 
     @property
     def notices(self) -> tuple[Notice, ...]:
         """All notices in order, without duplicates."""
         return tuple(self._notices)
+
+    def count_inlined(self, subschemas: int, /) -> None:
+        """Count the subschemas of a tool whose `$ref`s were inlined; Unsupported if all tools have too many."""
+        self._inlined += subschemas
+        if self._inlined > MAX_SUBSCHEMAS:
+            why = f"the tools have more than {MAX_SUBSCHEMAS} subschemas after $ref was inlined; make them smaller"
+            raise Unsupported(f"{self.wire}: {why}")
 
     def add(self, kind: NoticeKind, what: str, why: str) -> None:
         """Add a notice whose reason starts with the name of the wire."""

@@ -8,6 +8,7 @@ import msgspec
 from dragoman.errors import Unsupported
 from dragoman.media.sniff import sniff
 from dragoman.schema.adapt import adapt
+from dragoman.schema.traverse import subschemas
 from dragoman.types import Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, ToolResult, is_object
 from dragoman.types.arguments import parse_arguments, raw_arguments
 from dragoman.types.data_urls import decode_base64, encode_base64
@@ -123,6 +124,8 @@ def encode_tool(tool: Tool | Opaque, notices: NoticeCollector) -> JsonObject:
     parameters = tool.parameters
     if parameters is not None:
         parameters, schema_notices = adapt(parameters, TOOL_DIALECT, where=f"tools.{tool.name}")
+        if any(notice.what.endswith(": $ref") for notice in schema_notices):
+            notices.count_inlined(sum(1 for _ in subschemas(parameters)))
         notices.extend(*schema_notices)
     if tool.strict:
         notices.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
