@@ -44,6 +44,6 @@ def test_a_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(_: object) -> object:
         raise KeyError("crash")
 
-    monkeypatch.setattr(fuzzer.app, "_find", crash)
+    monkeypatch.setattr(fuzzer.app, "_find_route", crash)
     _, findings = asyncio.run(find(fuzzer, iter(range(5))))
     assert "KeyError" in findings[0].problem
