@@ -13,7 +13,7 @@ from dragoman.engine.target_load import Loads
 from dragoman.errors import Blocked, ContextTooLong, DragomanError, RateLimited, SetupError
 from dragoman.targets.pools import DeploymentLimits, DeploymentPool, Order, check_fallbacks
 from dragoman.targets.target import Target
-from dragoman.types import Request, Response, Text, Tool, assistant, user
+from dragoman.types import Attempt, Request, Response, Text, Tool, assistant, user
 from tests.support.plans import OK, Status, World, last_line, target
 
 ASK = Request(messages=(user("hello"),))
@@ -369,6 +369,23 @@ def test_a_fallback_has_no_fallback() -> None:
     other = {"content_filter": lambda: [replace(CHAT, provider="other")]}
     with pytest.raises(Blocked):
         ask(World(*[BLOCKED[False]] * 2), [CHAT], fallbacks=other)
+
+
+def test_a_fallback_is_not_looked_for_if_a_retry_is_enough() -> None:
+    def search() -> list[Target]:
+        raise AssertionError("a retry came first")
+
+    assert ask(World(BUSY, OK), [target("aa/m")], fallbacks={"overloaded": search}).attempts[-1].outcome == "served"
+
+
+def test_a_fallback_that_cannot_be_found_is_an_error_after_the_attempt_was_recorded() -> None:
+    def search() -> list[Target]:
+        raise SetupError("the alias is gone")
+
+    world = World(TOO_LONG)
+    with pytest.raises(SetupError, match="the alias is gone"):
+        ask(world, [CHAT], fallbacks={"context_too_long": search})
+    assert [each.outcome for each in world.observed if isinstance(each, Attempt)] == ["failed"]
 
 
 def test_a_fallback_that_was_tried_is_not_tried_again() -> None:

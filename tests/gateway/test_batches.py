@@ -399,3 +399,10 @@ def test_the_result_of_a_row_survives_the_store() -> None:
     )
     data = msgspec.json.encode(result)
     assert msgspec.json.decode(data)["body"] == {"a": 1}
+
+
+def test_batches_that_an_older_version_stored_are_read() -> None:
+    row = msgspec.json.decode(b'{"custom_id": "a", "fate": "succeeded", "status": 200}', type=BatchRowResult)
+    assert row.outcome == "succeeded"
+    text = b'{"id": "b", "wire": "anthropic", "endpoint": "/v1/messages", "created": 1, "expires": 2, "fates": {"errored": 3}}'
+    assert msgspec.json.decode(text, type=StoredBatch).count("errored") == 3

@@ -418,7 +418,7 @@ class Chain:
         is_on_cooldown = self._count_failure(candidate, error, policy, now, began, admission)
         pool = candidate.target.pool
         has_others_in_pool = pool is not None and any(each.target.pool is pool for each in self._candidates)
-        fallback = self._find_fallback(candidate, error)
+        fallback_kind = self._fallback_kind(candidate, error)
         failure = Failure(
             error,
             policy,
@@ -427,7 +427,7 @@ class Chain:
             time_left=math.inf if self._deadline is None else self._deadline - now,
             is_other_available=is_other_available,
             prefers_other=is_on_cooldown or has_others_in_pool,
-            has_fallback=bool(fallback),
+            has_fallback=fallback_kind is not None,
         )
         decision = decide(failure, self._options)
         if decision.cooldown is not None:
@@ -438,7 +438,10 @@ class Chain:
             case "retry":
                 return (yield from self._wait_for_retry(candidate, decision.wait, admission))
             case "next":
-                self._insert_fallback(fallback)
+                # Found only now: the search may call functions of the user, which may raise.
+                has_new = fallback_kind is not None and self._insert_fallback(candidate, fallback_kind)
+                if not has_new and not policy.fail_over:
+                    raise self._with_attempts(error)
                 self._try_later(candidate, error, may_come_back=decision.may_come_back)
                 return None
             case "restart":
@@ -477,22 +480,19 @@ class Chain:
         pool = candidate.target.pool
         return self._options.fallbacks if pool is None or not pool.fallbacks else pool.fallbacks
 
-    def _find_fallback(self, candidate: _Candidate, error: DragomanError) -> list[_Candidate]:
-        """The targets to continue with after this error; none after the error of a target that is a fallback itself."""
+    def _fallback_kind(self, candidate: _Candidate, error: DragomanError) -> str | None:
+        """The kind of error for which a fallback is configured; None for the error of a target that is a fallback."""
         fallbacks = self._fallbacks(candidate)
-        if not fallbacks or candidate.fallback_of is not None:
-            return []
-        kind = error_kind(error, fallbacks)
-        if kind is None:
-            return []
-        known = {candidate.name, *(attempt.target for attempt in self._attempts)}
-        found: Sequence[Target] = fallbacks[kind]()
-        return [_Candidate(each, each.name, fallback_of=candidate.name) for each in found if each.name not in known]
+        return error_kind(error, fallbacks) if fallbacks and candidate.fallback_of is None else None
 
-    def _insert_fallback(self, fallback: list[_Candidate]) -> None:
-        """Insert the targets of a fallback at the front."""
-        names = {each.name for each in fallback}
-        self._candidates[:] = [*fallback, *(each for each in self._candidates if each.name not in names)]
+    def _insert_fallback(self, candidate: _Candidate, kind: str) -> bool:
+        """Insert the targets of a fallback at the front; False if all of them were tried before."""
+        known = {candidate.name, *(attempt.target for attempt in self._attempts)}
+        targets: Sequence[Target] = self._fallbacks(candidate)[kind]()
+        new = [_Candidate(each, each.name, fallback_of=candidate.name) for each in targets if each.name not in known]
+        names = {each.name for each in new}
+        self._candidates[:] = [*new, *(each for each in self._candidates if each.name not in names)]
+        return bool(new)
 
     def _try_later(self, candidate: _Candidate, error: DragomanError, *, may_come_back: bool) -> None:
         """Append the target to the chain again if another attempt can succeed."""

@@ -6,9 +6,12 @@ import re
 
 import pytest
 
+from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store.base import UsageRow
+from dragoman.gateway.store.memory import MemoryStore
 from dragoman.testing import FaultyServer, RawResponse
+from tests.support.gateway.contexts import context_of
 from tests.support.gateway.dialects import app_of, post, send_request
 from tests.support.gateway.live import chat, record
 from tests.support.gateway.usage import usage_rows, usage_sums
@@ -39,6 +42,31 @@ def test_unknown_models_share_one_sum() -> None:
     assert set(re.findall('target="([^"]*)"', metrics)) == {"", "up/(unknown)"}
     assert names == {("(unknown)", None), ("(unknown)", "up/(unknown)")}
     assert rows == 80
+
+
+def test_a_target_behind_an_alias_keeps_its_name() -> None:
+    async def ask() -> tuple[list[tuple[str, str | None]], str]:
+        line = RawResponse(status=404, headers={"content-type": "application/json"}, body=MISSING)
+        with FaultyServer(line, repeat=True) as upstream:
+            alias = '[aliases]\nfast = "up/deleted"\n'
+            app = app_of('[gateway]\nproviders = ["up"]\n' + alias + record("up", upstream.base_url()))
+            assert (await send_request(app, post(CHAT, json.dumps(chat("fast")).encode()))).status == 404
+        rows = [(row.model, row.target) for row in await usage_rows(app.runtime.accounting)]
+        return rows, (await app.runtime.accounting.scrape()).decode()
+
+    rows, metrics = asyncio.run(ask())
+    assert rows == [("fast", "up/deleted")]
+    assert 'dragoman_attempts_total{target="up/deleted",outcome="failed"}' in metrics
+
+
+def test_a_404_that_names_no_model_keeps_the_names() -> None:
+    async def ask() -> list[tuple[str, str | None]]:
+        accounting = Accounting(MemoryStore())
+        request = await accounting.open(context_of("r1", model="openai"))
+        await request.finish("failed", status=404, target="openai/")
+        return [(row.model, row.target) for row in await usage_rows(accounting)]
+
+    assert asyncio.run(ask()) == [("openai", "openai/")]
 
 
 def test_end_users_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,7 +179,8 @@ def _gateway(path: str, config: "Config") -> Iterator[CheckResult]:
             yield CheckResult("wrong", f"{path}: {error}")
     place = f"{settings.host}:{settings.port}"
     try:
-        socket.create_server((settings.host, settings.port), family=_family(settings.host)).close()
+        family, *_, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(address[:2], family=family).close()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             advice = "if that is not your gateway, change port in [gateway]"
@@ -187,10 +188,6 @@ def _gateway(path: str, config: "Config") -> Iterator[CheckResult]:
         else:
             reason = str(error.strerror).partition(" (")[0]
             yield CheckResult("wrong", f"the gateway cannot listen at {place}: {reason}", "correct host in [gateway]")
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _store(url: str) -> CheckResult:

@@ -177,9 +177,17 @@ class Accounting:
         self.count_finished(row)
         return row
 
-    def count_finished(self, row: UsageRow, /, *, attempts: Sequence[Attempt] = (), was_started: bool = False) -> None:
-        """Count and log a finished request."""
-        self.metrics.request_ended(_with_unknown_model(row), was_started=was_started)
+    def count_finished(
+        self,
+        row: UsageRow,
+        /,
+        *,
+        metered: UsageRow | None = None,
+        attempts: Sequence[Attempt] = (),
+        was_started: bool = False,
+    ) -> None:
+        """Count and log a finished request. `metered` is its row for the metrics, if that is another one."""
+        self.metrics.request_ended(metered or row, was_started=was_started)
         self.recent.add(row, attempts)
         if self.log is not None:
             self.log.write_request(row)
@@ -299,9 +307,9 @@ class RequestRecord:
             return
         if (name := redact_name(attempt.target)) != attempt.target:
             attempt = msgspec.structs.replace(attempt, target=name)
-        is_unknown = error_type(attempt.error) == ModelNotFound.__name__
-        counted = msgspec.structs.replace(attempt, target=_unknown_model_of(name)) if is_unknown else attempt
-        self._accounting.metrics.record_attempt(counted)
+        is_unknown = error_type(attempt.error) == ModelNotFound.__name__ and _is_named_by_client(name, self._row.model)
+        metered = msgspec.structs.replace(attempt, target=_unknown_model_of(name)) if is_unknown else attempt
+        self._accounting.metrics.record_attempt(metered)
         self._attempts.append(attempt)
         self._is_answered = attempt.outcome == "served"
         if attempt.outcome == "failed":
@@ -362,10 +370,12 @@ class RequestRecord:
         )
         if outcome == "client_disconnected" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the chain was closed and cannot report it
-        accounting.count_finished(row, attempts=self._attempts, was_started=True)
+        is_unknown = isinstance(error, DragomanError) and error.http_status == NOT_FOUND
+        stored_row = _with_unknown_model(row) if is_unknown else row
+        accounting.count_finished(row, metered=stored_row, attempts=self._attempts, was_started=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
-        row = _with_unknown_model(row)
+        row = stored_row
         if accounting.store.is_shared:
             await asyncio.shield(accounting.start_task(self._write(row, response)))
         elif self._reservation.limits or self.bodies is not None:
@@ -421,11 +431,17 @@ class RequestRecord:
 
 
 def _with_unknown_model(row: UsageRow) -> UsageRow:
-    """The row, with one name for all models that no provider has."""
-    if row.outcome != "failed" or row.status != NOT_FOUND:
+    """The row, with one name for all models that a client made up. A target behind an alias keeps its name."""
+    if row.target is None:
+        return msgspec.structs.replace(row, model=UNKNOWN_MODEL)
+    if not _is_named_by_client(row.target, row.model):
         return row
-    target = None if row.target is None else _unknown_model_of(row.target)
-    return msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=target)
+    return msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=_unknown_model_of(row.target))
+
+
+def _is_named_by_client(target: str, model: str) -> bool:
+    """Whether the model of a target is in the name that a client sent: it may be made up."""
+    return target.partition("/")[2] in model
 
 
 def _unknown_model_of(target: str) -> str:

@@ -17,8 +17,8 @@ class BatchInputRow(msgspec.Struct, frozen=True):
     body: msgspec.Raw
 
 
-class BatchRowResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one request of a batch."""
+class BatchRowResult(msgspec.Struct, frozen=True, kw_only=True, rename={"outcome": "fate"}):
+    """What became of one request of a batch. In the store, a field that got a new name keeps the old one."""
 
     custom_id: str
     outcome: BatchRowOutcome
@@ -27,8 +27,8 @@ class BatchRowResult(msgspec.Struct, frozen=True, kw_only=True):
     body: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A batch that a server runs."""
+class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"outcomes": "fates"}):
+    """A batch that a server runs. In the store, a field that got a new name keeps the old one."""
 
     id: str
     wire: str
