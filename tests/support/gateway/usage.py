@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from math import inf
 
+from msgspec.structs import replace
+
 from dragoman.engine.health import TargetHealth
 from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.observability.metrics import Metrics, encode_metrics
@@ -10,10 +12,19 @@ from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import UsageRow, UsageSum
 from dragoman.gateway.store.usage_queries import RowsQuery
 
+PAGE = 10_000
+"""Rows of a page: a store reads at most 100 000 at once."""
+
 
 async def stored_rows(store: Store, limit: int = 100) -> tuple[UsageRow, ...]:
-    """The newest rows, newest first."""
-    return (await store.find_rows(RowsQuery(first=0.0, last=inf, limit=limit))).rows
+    """The newest rows, newest first. A store gives at most a page of them at once."""
+    query = RowsQuery(first=0.0, last=inf, limit=min(limit, PAGE))
+    page = await store.find_rows(query)
+    rows = [*page.rows]
+    while page.next is not None and len(rows) < limit:
+        page = await store.find_rows(replace(query, before=page.next))
+        rows += page.rows
+    return tuple(rows[:limit])
 
 
 async def usage_rows(accounting: Accounting, limit: int = 100) -> tuple[UsageRow, ...]:
