@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Document, Registry, Unsupported, user
+from dragoman import Document, Message, Registry, ToolCall, ToolResult, Unsupported, tool_results, user
 from dragoman.engine.explanation import Explanation
 
 KEYS = "OPENAI_API_KEY ANTHROPIC_API_KEY GEMINI_API_KEY AWS_BEARER_TOKEN_BEDROCK".split()
@@ -111,6 +111,23 @@ def test_a_document_that_is_to_be_cited(origin: str, target: str) -> None:
     else:
         assert b"enabled" not in found.request.body
         assert "citations of a document" in lost
+
+
+@pytest.mark.parametrize("target", ["anthropic", "bedrock", "google"])
+def test_a_document_in_a_result_that_is_to_be_cited(target: str) -> None:
+    for origin in ("anthropic", "bedrock"):
+        wish = {origin: {"citations": {"enabled": True}}}
+        bill = Document(data=b"%PDF", mime="application/pdf", name="bill", extra=wish)
+        call = Message(role="assistant", parts=(ToolCall(id="c1", name="read"),))
+        messages = [user("?"), call, tool_results(ToolResult(id="c1", name="read", content=(bill,)))]
+        (found,) = Registry(env={**ENV, "AWS_REGION": "us-east-1"}).model(TARGETS[target]).explain(messages)
+        assert found.request is not None
+        lost = [notice.what for notice in found.notices if notice.loss]
+        if target == "google":
+            assert "citations of a document" in lost
+        else:
+            assert b'"citations":{"enabled":true}' in found.request.body
+            assert lost == []
 
 
 def test_a_document_that_is_not_to_be_cited_needs_no_notice() -> None:

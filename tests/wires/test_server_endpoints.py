@@ -112,6 +112,13 @@ def test_models_as_openai_lists_them() -> None:
     assert encoded("openai_chat", "GET", path, ShowModel("fast"), MODELS[1])["id"] == "fast"
 
 
+@pytest.mark.parametrize("created", [None, -1, 2**40])
+def test_a_model_for_anthropics_clients_always_has_a_time(created: int | None) -> None:
+    model = ModelInfo(id="fast", created=created)
+    shown = encoded("anthropic", "GET", "/v1/models/{model}", ShowModel("fast"), model)
+    assert shown["created_at"] == "1970-01-01T00:00:00Z"
+
+
 def test_models_as_anthropic_lists_them() -> None:
     assert endpoint("anthropic", "GET", "/v1/models").route.header == "anthropic-version"
     assert encoded("anthropic", "GET", "/v1/models", ListModels(), MODELS) == {

@@ -606,7 +606,7 @@ def test_thinking_is_asked_for_by_a_budget(reasoning: Any, sent: JsonObject) -> 
         ("minimal", {"includeThoughts": True, "thinkingLevel": "MINIMAL"}, []),
         ("medium", {"includeThoughts": True, "thinkingLevel": "MEDIUM"}, []),
         ("xhigh", {"includeThoughts": True, "thinkingLevel": "XHIGH"}, []),
-        ("max", {"includeThoughts": True, "thinkingLevel": "HIGH"}, ["changed"]),
+        ("max", {"includeThoughts": True, "thinkingLevel": "XHIGH"}, ["changed"]),
         (2000, {"includeThoughts": True, "thinkingLevel": "LOW"}, ["changed"]),
     ],
 )

@@ -103,6 +103,43 @@ def test_the_pieces_of_thinking_blocks_are_joined_up_to_their_signature() -> Non
     assert {name: sent_back(response)[name] for name in BLOCKS} == BLOCKS
 
 
+TWICE: dict[str, Any] = {
+    "reasoning_details": [{"type": "reasoning.text", "text": "Hm.", "index": 0}],
+    "reasoning_text": "Hm.",
+    "reasoning_opaque": "b3BhcXVl",
+}
+
+
+def test_thinking_with_details_and_a_signature_is_read_once() -> None:
+    state: dict[str, Any] = {"thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "s1"}]}
+    for fields in (TWICE, {**TWICE, **state}):
+        for response in (
+            read_body({"content": "At six.", **fields}),
+            read_stream(fields, {"content": "At six."}),
+        ):
+            assert response.thinking == "Hm."
+            sent = sent_back(response)
+            assert {name: sent[name] for name in fields} == fields
+
+
+def test_thinking_that_is_only_in_blocks_has_their_text() -> None:
+    blocks = {"thinking_blocks": BLOCKS["thinking_blocks"]}
+    pieces = [{"type": "thinking", "thinking": text} for text in ("H", "m. ", "Six.")]
+    streamed = read_stream(*[{"thinking_blocks": [piece]} for piece in pieces], {"content": "At six."})
+    for response in (read_body({"content": "At six.", **blocks}), read_stream(blocks, {"content": "At six."})):
+        assert sent_back(response)["thinking_blocks"] == blocks["thinking_blocks"]
+        assert said_again(response).items() >= BLOCKS.items()
+    for response in (read_body({"content": "At six.", **blocks}), streamed):
+        thinking = response.message.parts[0]
+        assert isinstance(thinking, Thinking)
+        assert (thinking.text, thinking.redacted, response.text) == ("Hm. Six.", False, "At six.")
+        encoder = WIRE.server.stream_encoder(Request())
+        data = b"".join(encoder.feed(event) for event in to_events(response))
+        events, error = laws.read(WIRE.client.stream_decoder(), [data])
+        assert error is None
+        assert fold(events).thinking == "Hm. Six."
+
+
 def test_a_target_gets_only_the_state_that_it_accepts() -> None:
     response = read_body({"content": "At six.", **BLOCKS})
     accepting = Quirks(reasoning_replay_fields=("reasoning_content", "thinking_blocks"))
@@ -145,6 +182,20 @@ def test_thinking_in_a_list_of_content_is_read_and_given_back() -> None:
     }
 
 
+def test_a_signature_in_a_list_of_content_without_a_text_is_given_back() -> None:
+    summary = [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "", "signature": "s1"}]}]
+    whole = read_body({"content": [*summary, *LISTED[1:]]})
+    pieces = read_stream(listed("", "s1"), {"content": LISTED[1:]})
+    for response in (whole, pieces):
+        assert (response.thinking, response.text) == ("", "At six.")
+        assert sent_back(response)["content"] == said_again(response)["content"] == [*summary, *LISTED[1:]]
+        encoder = WIRE.server.stream_encoder(Request())
+        data = b"".join(encoder.feed(event) for event in to_events(response))
+        events, error = laws.read(WIRE.client.stream_decoder(), [data])
+        assert error is None
+        assert fold(events).message == response.message
+
+
 def test_arguments_that_are_encoded_twice_are_read_and_sent_back_as_they_came() -> None:
     twice = json.dumps(json.dumps({"port": "Brest"}))
     call = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": twice}}
@@ -182,8 +233,11 @@ def test_arguments_that_are_encoded_twice_are_not_shown_in_pieces() -> None:
     assert fold(events).tool_calls[0].arguments == {"port": "Brest"}
 
 
-def test_the_scores_of_a_moderation_reach_the_client() -> None:
-    scores = {"input": {"type": "moderation_results", "model": "m", "results": [{"flagged": False}]}}
+SCORES = {"type": "moderation_results", "model": "m", "results": [{"flagged": False}]}
+
+
+@pytest.mark.parametrize("scores", [{"input": SCORES}, [SCORES]])
+def test_the_scores_of_a_moderation_reach_the_client(scores: object) -> None:
     choice = {"index": 0, "finish_reason": "stop"}
     body = {"choices": [{**choice, "message": {"content": "Six."}}], "moderation": scores}
     whole = fold(WIRE.client.decode_body(json.dumps(body).encode()))

@@ -60,11 +60,11 @@ from dragoman.wires.common.options import (
     max_tokens,
     parallel_tool_calls,
     requested_reasoning,
+    strict_if_supported,
     supported_tools,
     to_budget,
     to_effort,
     tool_choice,
-    without_strict,
 )
 
 PATH = "/messages"
@@ -254,7 +254,7 @@ def _encode_tools(request: Request, target: Target, notices: NoticeCollector, *,
     choice = tool_choice(request, target, tools, notices)
     if not tools:
         return {}
-    tools = without_strict(tools, target, notices)
+    tools = strict_if_supported(tools, target, notices)
     servers = [encode_mcp_server(server) for server in hosted_tools_of(request, McpServer, target)]
     return {
         **({"mcp_servers": servers} if servers else {}),

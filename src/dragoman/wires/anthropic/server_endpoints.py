@@ -15,13 +15,16 @@ from dragoman.wires.common.times import write_time
 _HEADER = "anthropic-version"
 """The header that distinguishes Anthropic's clients; OpenAI's use the same path."""
 
+_UNKNOWN_TIME = "1970-01-01T00:00:00Z"
+"""Clients require a time."""
+
 
 def _encode_model(model: ModelInfo) -> JsonObject:
     return {
         "type": "model",
         "id": model.id,
         "display_name": model.name or model.id,
-        "created_at": write_time(model.created or 0),
+        "created_at": write_time(model.created) or _UNKNOWN_TIME,
         "lifecycle": "active",  # a gateway lists only models that it serves
         "deprecated_at": None,
         "retires_at": None,

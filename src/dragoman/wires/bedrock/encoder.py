@@ -35,11 +35,11 @@ from dragoman.wires.common.options import (
     max_tokens,
     requested_reasoning,
     schema_name,
+    strict_if_supported,
     supported_tools,
     to_budget,
     to_effort,
     tool_choice,
-    without_strict,
 )
 
 
@@ -212,7 +212,7 @@ def _encode_tool_config(
     if choice == "none" and not called:
         notices.add("changed", "tool_choice", "'none' is not supported; the tools are left out")
         return {}
-    tools = without_strict(tools, target, notices)
+    tools = strict_if_supported(tools, target, notices)
     config: JsonObject = {"tools": [encode_tool(tool, notices) for tool in tools]}
     if choice == "none":
         if request.tool_choice == "none":

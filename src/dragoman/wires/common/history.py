@@ -92,7 +92,7 @@ def repair(
     'result unavailable; do not assume that it ran'
     """
     texts = [*system_texts(request)]
-    calls = _Calls(notices)
+    calls = _Calls(notices, cites_documents=cites_documents)
     turns: list[Message] = []
     for message in request.messages:
         if message.role in SYSTEM_ROLES and not turns:
@@ -160,10 +160,11 @@ def _are_same(parts: tuple[Part, ...], others: tuple[Part, ...]) -> bool:
 class _Calls:
     """The calls of a history, each with a unique id, and their results."""
 
-    def __init__(self, notices: NoticeCollector) -> None:
+    def __init__(self, notices: NoticeCollector, *, cites_documents: bool) -> None:
         self.last_answer = -1
         """The index of the last turn of the assistant."""
         self._notices = notices
+        self._cites_documents = cites_documents
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, str]]] = {}
@@ -203,7 +204,7 @@ class _Calls:
         turn, id = waiting.popleft()
         if turn < last:
             self._notices.add("repaired", f"result {result.id}", "moved right after its call")
-        content = _own_content(result, self._notices)
+        content = _own_content(result, self._notices, cites_documents=self._cites_documents)
         is_same = id == result.id and content is result.content
         self._results[id] = result if is_same else unchecked(result, id=id, content=content)
         return True
@@ -395,14 +396,22 @@ def _note_foreign(extra: Extra, what: str, notices: NoticeCollector) -> None:
             notices.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 
-def _own_content(result: ToolResult, notices: NoticeCollector) -> str | tuple[ResultPart, ...]:
+def _own_content(
+    result: ToolResult, notices: NoticeCollector, *, cites_documents: bool
+) -> str | tuple[ResultPart, ...]:
     """A result's content without the blocks of other wires."""
     if isinstance(result.content, str) or notices.carries_all:
         return result.content
+    own_parts: list[ResultPart] = []
     for part in result.content:
-        if not isinstance(part, Opaque):
-            _note_foreign(part.extra, f"{part.__struct_config__.tag} part of a result", notices)
-    return tuple(part for part in result.content if not isinstance(part, Opaque) or is_own(part, notices))
+        if isinstance(part, Opaque):
+            own_parts += [part] if is_own(part, notices) else []
+            continue
+        _note_foreign(part.extra, f"{part.__struct_config__.tag} part of a result", notices)
+        if isinstance(part, Document) and part.extra:
+            part = _cited(part, notices, cites_documents=cites_documents)  # noqa: PLW2901 - with own data
+        own_parts.append(part)
+    return tuple(own_parts)
 
 
 _RESULTS = Message(role="tool")

@@ -219,7 +219,7 @@ def supported_tools(
     return tools
 
 
-def without_strict(tools: list[Tool | Opaque], target: Target, notices: NoticeCollector, /) -> list[Tool | Opaque]:
+def strict_if_supported(tools: list[Tool | Opaque], target: Target, notices: NoticeCollector, /) -> list[Tool | Opaque]:
     """The tools, without `strict` if the target does not support it."""
     if target.quirks.strict or not any(isinstance(tool, Tool) and tool.strict for tool in tools):
         return tools

@@ -73,7 +73,7 @@ LEVELS: dict[Effort, str] = {
     "medium": "MEDIUM",
     "high": "HIGH",
     "xhigh": "XHIGH",
-    "max": "HIGH",
+    "max": "XHIGH",
 }
 RARE_FIELDS = {
     "frequency_penalty": "frequencyPenalty",

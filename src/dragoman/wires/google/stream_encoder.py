@@ -59,7 +59,7 @@ class GeminiStreamEncoder:
         self._thoughts: set[int] = set()
         self._unstreamed: set[int] = set()
         self._streamed: set[int] = set()
-        self._sourced: list[Part] = []
+        self._parts_with_sources: list[Part] = []
         """What the metadata at the end is made of."""
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
@@ -108,9 +108,9 @@ class GeminiStreamEncoder:
 
     def _part_ended(self, index: int, part: Part) -> bytes:
         if isinstance(part, HostedCall | HostedResult) or (isinstance(part, Text) and part.citations):
-            self._sourced.append(part)
+            self._parts_with_sources.append(part)
         elif isinstance(part, Text):
-            self._sourced.append(Text(text=part.text))
+            self._parts_with_sources.append(Text(text=part.text))
         encoded = None if index in self._streamed else encode_answer_part(as_enum(part) if self._is_enum else part)
         fields = _text_fields(part)
         return self._chunk(encoded, fields) if encoded or fields else b""
@@ -121,7 +121,7 @@ class GeminiStreamEncoder:
             self._frame({"candidates": [_encode_choice(index, choice)], **self._head})
             for index, choice in enumerate(event.other_choices, 1)
         ]
-        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], answer_fields(self._sourced))
+        end = _encode_end(event.finish, [] if is_blocked else [{"text": ""}], answer_fields(self._parts_with_sources))
         if event.notices and "candidates" in end:
             # The member for humans: official packages drop or refuse members that they do not know.
             last = end["candidates"][0]

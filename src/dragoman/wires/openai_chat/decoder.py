@@ -105,7 +105,7 @@ class ChatDecoder:
         self._annotations: JsonObject = {}
         self._prompt_filters: JsonObject = {}
         self._filters: JsonObject = {}
-        self._moderation: JsonObject = {}
+        self._moderation: object = None
         self._images: list[JsonObject] = []
         self._template = DeltaTemplate()
 
@@ -180,7 +180,7 @@ class ChatDecoder:
                 self._annotations[key] = value
         if chunk.service_tier is not None and isinstance(chunk.service_tier, str):
             self.out.service_tier = chunk.service_tier
-        if is_object(chunk.moderation):
+        if chunk.moderation:
             self.out.count_characters(len(encode_json(chunk.moderation)))
             self._moderation = chunk.moderation
         if chunk.prompt_filter_results:
@@ -245,9 +245,14 @@ class ChatDecoder:
                 collected.setdefault(key, []).extend(tokens)
 
     def _message(self, message: ChatMessage) -> None:
-        if message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details:
+        if (
+            message.reasoning_content is not None
+            or message.reasoning is not None
+            or message.reasoning_text is not None
+            or message.reasoning_details
+        ):
             self._reasoning(message)
-        if message.reasoning_text is not None or message.reasoning_opaque or message.thinking_blocks:
+        if message.reasoning_opaque or message.thinking_blocks:
             self._signed_reasoning(message)
         if message.executed_tools:
             self._executed = self._executed or ExecutedTools()
@@ -305,9 +310,7 @@ class ChatDecoder:
             self._details.setdefault((key, seen[key]), _Pieces()).add(detail)
 
     def _signed_reasoning(self, message: ChatMessage) -> None:
-        """Thinking with its signature, as GitHub Copilot and LiteLLM send it."""
-        if message.reasoning_content is None and message.reasoning is None:
-            self._reasoning(message)
+        """The signatures of thinking, as GitHub Copilot and LiteLLM send them; its text if no other field has it."""
         if isinstance(message.reasoning_opaque, str) and message.reasoning_opaque:
             self.out.count_characters(len(message.reasoning_opaque))
             self._opaque = message.reasoning_opaque
@@ -316,6 +319,8 @@ class ChatDecoder:
             if last.get("signature") or last.get("type") != block.get("type"):
                 self._blocks.append(_Pieces())
             self._blocks[-1].add(block)
+            if not self._has_thought and isinstance(text := block.get("thinking"), str):
+                self._delta("thinking", text)
 
     def _take_state(self) -> JsonObject:
         """What the next request must give back of the thinking so far, besides its text."""
@@ -346,7 +351,12 @@ class ChatDecoder:
         elif (thinking := decode_thinking(piece)) is not None:
             extra = thinking.extra[NAME]
             form: JsonObject = {"summary": {}} if "summary" in extra else {}
-            self._delta("thinking", thinking.text, {"fields": ["content"], **form})
+            own: JsonObject = {"fields": ["content"], **form}
+            self._delta("thinking", thinking.text, own)
+            if extra.get("summary") and not self.out.is_open("thinking"):
+                # The server wants a signature back, also that of a thinking without a text.
+                self._switch("thinking")
+                self.out.open("thinking", "thinking", {NAME: own})
             if self.out.is_open("thinking") and extra.get("summary", True):
                 self.out.add_extra("thinking", NAME, extra)
         else:

@@ -176,7 +176,7 @@ def _decode_summary(texts: list[JsonObject]) -> Thinking:
 
 
 def encode_summary(text: str, signed: JsonObject) -> JsonObject:
-    """The mirror of `_decode_summary`, as one text."""
+    """The inverse of `_decode_summary`, as one text."""
     return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text, **signed}]}
 
 

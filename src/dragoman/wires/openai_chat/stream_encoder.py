@@ -59,6 +59,11 @@ from dragoman.wires.openai_chat.schema import (
     write_usage,
 )
 
+_LISTED = ("content: thinking",)
+"""Stands for thinking in a list as content."""
+_SUMMARIZED = ("content: reasoning",)
+"""Stands for thinking in a list as content, as a summary."""
+
 
 class ChatStreamEncoder:
     """A `StreamEncoder` that writes chunks."""
@@ -244,20 +249,20 @@ def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | H
 
 
 def _fields(event: PartStarted) -> tuple[str, ...]:
-    """The fields that a part is written to; ("",) and ("summary",) stand for thinking in a list as content."""
+    """The fields that a part is written to, or `_LISTED`, or `_SUMMARIZED`."""
     extra = wire_extra(event.extra, NAME)
     if event.kind == "thinking":
         fields = tuple(extra.get("fields") or REASONING_FIELDS[:1])
         if fields == ("content",):
-            return ("summary",) if "summary" in extra else ("",)
+            return _SUMMARIZED if "summary" in extra else _LISTED
         return fields
     return ("refusal",) if extra.get("refusal") else ("content",)
 
 
 def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
-    if fields == ("summary",):
+    if fields == _SUMMARIZED:
         return {"content": [encode_summary(text, {})]}
-    if fields == ("",):
+    if fields == _LISTED:
         return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
     return dict.fromkeys(fields, text)
 

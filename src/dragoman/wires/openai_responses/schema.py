@@ -18,9 +18,9 @@ LOGPROBS = "message.output_text.logprobs"
 RARE_FIELDS = {name: name for name in ("logprobs", "top_logprobs", "service_tier", "verbosity")}
 CUSTOM = "custom_tool_call"
 FILTERS = "content_filters"
-KEPT = (FILTERS, "moderation")
-"""Members of a response that clients get back as they came."""
 """The member of a response with the results of content filters."""
+ECHOED_FIELDS = (FILTERS, "moderation")
+"""Members of a response that clients get back as they came."""
 MIN_OUTPUT = 16
 """The minimum of `max_output_tokens` (seen 2026-07)."""
 

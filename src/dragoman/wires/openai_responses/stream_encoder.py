@@ -49,8 +49,8 @@ from dragoman.wires.openai_responses.parts import (
 from dragoman.wires.openai_responses.request_echo import ECHO_DEFAULTS
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
+    ECHOED_FIELDS,
     FINISH_REASON_TO_WIRE,
-    KEPT,
     NAME,
     STATUSES,
     finish_reason,
@@ -105,7 +105,7 @@ def encode_final_response(
         "incomplete_details": details,
         "completed_at": echo.get("completed_at") if status == "completed" else None,
         "service_tier": tier_word(tier, "default") or response["service_tier"],
-        **{key: value for key, value in wire_extra(finish.extra, NAME).items() if key in KEPT},
+        **{key: value for key, value in wire_extra(finish.extra, NAME).items() if key in ECHOED_FIELDS},
     }
 
 
