@@ -843,7 +843,7 @@ LOST: list[tuple[str, dict[str, Any], str, set[str]]] = [
     ),
     (
         "openai_responses",
-        {"type": "mcp", "server_label": "tides", "server_url": "https://mcp.example", "headers": {"x-team": "a"}},
+        {"type": "mcp", "server_label": "tides", "server_url": "https://mcp.example", "headers": {"x-team": "auto"}},
         "anthropic",
         {"mcp: headers", "mcp: require_approval"},
     ),
@@ -879,9 +879,42 @@ LOST: list[tuple[str, dict[str, Any], str, set[str]]] = [
     ),
     (
         "google_interactions",
-        {"type": "google_search", "search_types": ["web"]},
+        {"type": "google_search", "search_types": ["web_search", "image_search"]},
         "anthropic",
         {"web_search: search_types"},
+    ),
+    ("google_interactions", {"type": "google_search", "search_types": ["web_search"]}, "anthropic", set()),
+    (
+        "openai_responses",
+        {"type": "web_search", "external_web_access": True, "search_content_types": ["text"]},
+        "anthropic",
+        set(),
+    ),
+    (
+        "openai_responses",
+        {"type": "web_search", "external_web_access": False},
+        "anthropic",
+        {"web_search: external_web_access"},
+    ),
+    (
+        "openai_responses",
+        {
+            "type": "file_search",
+            "vector_store_ids": ["a"],
+            "ranking_options": {"ranker": "auto", "score_threshold": 0},
+        },
+        "google",
+        set(),
+    ),
+    (
+        "openai_responses",
+        {
+            "type": "file_search",
+            "vector_store_ids": ["a"],
+            "ranking_options": {"ranker": "auto", "score_threshold": 0.5},
+        },
+        "google",
+        {"file_search: ranking_options"},
     ),
 ]
 

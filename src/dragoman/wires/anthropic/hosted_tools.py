@@ -24,7 +24,7 @@ from dragoman.wires.common.hosted_tools import (
     count_of,
     covered_tool,
     location_fields,
-    mark_lost,
+    mark_unsupported,
     note_options,
     own_block,
     own_id,
@@ -107,7 +107,7 @@ def decode_mcp_servers(servers: object, tools: Iterable[JsonObject]) -> list[Mcp
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The inverse of `encode_hosted_tool`; None for other tools. An MCP server needs more than its tool."""
     tool = _decode_tool(data)
-    return tool and mark_lost(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
+    return tool and mark_unsupported(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
 
 
 def _decode_tool(data: JsonObject) -> HostedTool | None:

@@ -37,12 +37,28 @@ from dragoman.wires.common.notices import NoticeCollector
 HostedEncoder: TypeAlias = Callable[[HostedTool, NoticeCollector], JsonObject | None]
 """The definition of a tool; {} if it stands elsewhere in the request, None if the wire does not have the tool."""
 H = TypeVar("H", bound=HostedTool)
-_LOST = "lost"
+_UNSUPPORTED = "unsupported"
 """A member of the verbatim data of a tool: the names of its members that no other wire has."""
-_IDLE = CACHE_MARKS | {"type", "name", "defer_loading"}
+_WITHOUT_EFFECT = CACHE_MARKS | {"type", "name", "defer_loading"}
 """Members of a definition that say nothing about what the tool does."""
-_DEFAULTS: tuple[Any, ...] = (None, "", "auto", [], {}, ["direct"], {"type": "auto"})
-"""Values that are the default, so that dropping them changes nothing."""
+_EMPTY: tuple[Any, ...] = (None, "", "auto", [], {})
+"""Values that are the default of every member, so that dropping them changes nothing."""
+_DEFAULTS: JsonObject = {
+    "allowed_callers": ["direct"],
+    "container": {"type": "auto"},
+    "external_web_access": True,
+    "input_fidelity": "low",
+    "n": 1,
+    "output_compression": 100,
+    "partial_images": 0,
+    "ranker": "auto",
+    "return_token_budget": "default",
+    "score_threshold": 0,
+    "search_content_types": ["text"],
+    "search_types": ["web_search"],
+    "use_cache": True,
+}
+"""The defaults of single members; dropping them changes nothing, either."""
 _OWN_ID = "hosted_dragoman_"
 _PART_NAMES = {HostedCall: "hosted call", HostedResult: "hosted result"}
 _NAMES = {"mcp": "MCP servers", "image_generation": "image generation"}
@@ -77,7 +93,7 @@ def encode_hosted(
         return own
     definition = None if encode is None else encode(tool, notices)
     if definition is not None and tool.extra:
-        _note_lost(tool, notices)
+        _note_unsupported(tool, notices)
     return {**definition, **wire_extra(tool.extra, notices.wire)} if definition else definition
 
 
@@ -109,29 +125,36 @@ def note_options(tool: HostedTool, known: Collection[str], notices: NoticeCollec
             notices.add("dropped", f"{kind_of_tool(tool)}: {name}", "not supported")
 
 
-def _note_lost(tool: HostedTool, notices: NoticeCollector) -> None:
+def _note_unsupported(tool: HostedTool, notices: NoticeCollector) -> None:
     """Add a notice for each member of a tool that a client wrote in the form of another wire, and this one lacks."""
     for name, data in tool.extra.items():
-        for member in data.get(_LOST, ()) if name.endswith(VERBATIM) and is_object(data) else ():
+        for member in data.get(_UNSUPPORTED, ()) if name.endswith(VERBATIM) and is_object(data) else ():
             notices.add("dropped", f"{kind_of_tool(tool)}: {member}", "not supported")
 
 
-def mark_lost(tool: H, wire: str, definition: JsonObject, encoded: JsonObject | None, /) -> H:
+def mark_unsupported(tool: H, wire: str, definition: JsonObject, encoded: JsonObject | None, /) -> H:
     """A client's tool that records which members of its definition no other wire has: those that `encoded` lacks."""
-    lost = [*_lost_members(definition, encoded or {})]
+    names = [*_unsupported_members(definition, encoded or {})]
     own = tool.extra[wire + VERBATIM]
-    return structs.replace(tool, extra={wire + VERBATIM: {**own, _LOST: lost}}) if lost else tool
+    return structs.replace(tool, extra={wire + VERBATIM: {**own, _UNSUPPORTED: names}}) if names else tool
 
 
-def _lost_members(definition: JsonObject, encoded: JsonObject) -> Iterable[str]:
+def _unsupported_members(definition: JsonObject, encoded: JsonObject) -> Iterable[str]:
     for name, value in definition.items():
         other = encoded.get(name)
-        if name in _IDLE or value in _DEFAULTS or value == other or (is_object(value) and not any(value.values())):
+        if name in _WITHOUT_EFFECT or value == other or _is_default(name, value):
             continue
         if is_object(value) and is_object(other):
-            yield from _lost_members(value, other)
+            yield from _unsupported_members(value, other)
         else:
             yield name
+
+
+def _is_default(name: str, value: object) -> bool:
+    """Whether a member has its default, or is an object whose members all have theirs."""
+    if value in _EMPTY or (name in _DEFAULTS and value == _DEFAULTS[name]):
+        return True
+    return is_object(value) and all(not inner or inner == _DEFAULTS.get(key) for key, inner in value.items())
 
 
 def covered_tool(wire: str, data: JsonObject, /) -> dict[str, Any]:

@@ -25,7 +25,14 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.common.citations import first_text
-from dragoman.wires.common.hosted_tools import count_of, covered_tool, mark_lost, note_options, own_block, texts_of
+from dragoman.wires.common.hosted_tools import (
+    count_of,
+    covered_tool,
+    mark_unsupported,
+    note_options,
+    own_block,
+    texts_of,
+)
 from dragoman.wires.common.json import encode_json, object_of, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google.grounding import read_chunks, write_grounding
@@ -72,7 +79,7 @@ def decode_hosted_tool(name: str, value: Any) -> HostedTool | None:
     if tool is None:
         return None
     encoded = encode_hosted_tool(tool, NoticeCollector(NAME)) or {}
-    return mark_lost(tool, NAME, options, next(iter(encoded.values())))
+    return mark_unsupported(tool, NAME, options, next(iter(encoded.values())))
 
 
 def _decode_tool(name: str, options: JsonObject, extra: Extra) -> HostedTool | None:

@@ -22,7 +22,7 @@ from dragoman.wires.common.hosted_tools import (
     block_extra,
     count_of,
     covered_tool,
-    mark_lost,
+    mark_unsupported,
     note_options,
     own_block,
     own_id,
@@ -72,7 +72,7 @@ def encode_hosted_tool(tool: HostedTool, notices: NoticeCollector) -> JsonObject
 def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     """The inverse of `encode_hosted_tool`; None for other tools."""
     tool = _decode_tool(data)
-    return tool and mark_lost(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
+    return tool and mark_unsupported(tool, NAME, data, encode_hosted_tool(tool, NoticeCollector(NAME)))
 
 
 def _decode_tool(data: JsonObject) -> HostedTool | None:

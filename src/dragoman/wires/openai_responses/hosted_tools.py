@@ -29,7 +29,7 @@ from dragoman.wires.common.hosted_tools import (
     count_of,
     covered_tool,
     location_fields,
-    mark_lost,
+    mark_unsupported,
     note_options,
     own_block,
     own_id,
@@ -86,7 +86,7 @@ def decode_hosted_tool(data: JsonObject) -> HostedTool | None:
     if isinstance(tool, McpServer):
         # Without the member, each call needs an approval.
         options = {"require_approval": "always", **data, "allowed_tools": [*tool.allowed_tools]}
-    return tool and mark_lost(tool, NAME, options, encode_hosted_tool(tool, NoticeCollector(NAME)))
+    return tool and mark_unsupported(tool, NAME, options, encode_hosted_tool(tool, NoticeCollector(NAME)))
 
 
 def _decode_tool(data: JsonObject) -> HostedTool | None:
