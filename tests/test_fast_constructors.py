@@ -1,14 +1,18 @@
 """Values that are made without checks are those of the constructors."""
 
-from hypothesis import given
+import re
+
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dragoman.errors import InvalidRequest
 from dragoman.types import Cost, Message, Request, Text, Usage
 from dragoman.types.fast_constructors import new_cost, new_usage, text_message, text_request
 from dragoman.types.messages import Role
 
 TEXTS = st.text(st.characters(codec="utf-8"))
-COUNTS = st.none() | st.integers(min_value=0)
+COUNTS = st.none() | st.integers()
 ROLES: st.SearchStrategy[Role] = st.sampled_from(("user", "assistant", "system"))
 
 
@@ -50,11 +54,21 @@ def test_a_request_of_texts(
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+@example(-1, 2**70, None, None, None)
+@example(-(2**70), None, None, None, None)
+@example(2**64 - 1, -(2**63), 0, None, None)
+@example(2**64, None, None, None, None)
+@example(None, None, None, None, -(2**63) - 1)
 def test_a_usage(
     input: int | None, output: int | None, read: int | None, written: int | None, reasoning: int | None
 ) -> None:
-    usage = Usage(input=input, output=output, cache_read=read, cache_write=written, reasoning=reasoning)
-    assert new_usage(input, output, read, written, reasoning) == usage
+    try:
+        usage = Usage(input=input, output=output, cache_read=read, cache_write=written, reasoning=reasoning)
+    except InvalidRequest as error:
+        with pytest.raises(InvalidRequest, match=f"^{re.escape(error.message)}$"):
+            new_usage(input, output, read, written, reasoning)
+    else:
+        assert new_usage(input, output, read, written, reasoning) == usage
 
 
 def test_a_cost() -> None:

@@ -112,7 +112,9 @@ def new_usage(
     reasoning: int | None = None,
 ) -> Usage:
     """The usage that a provider reported; `Usage` refuses numbers of more than 64 bits."""
-    if (input or 0) | (output or 0) | (cache_read or 0) | (cache_write or 0) | (reasoning or 0) > _MOST_TOKENS:
+    # The number of all bits is negative if a count is; else it has more than 64 bits if a count has more.
+    bits = (input or 0) | (output or 0) | (cache_read or 0) | (cache_write or 0) | (reasoning or 0)
+    if not 0 <= bits <= _MOST_TOKENS:
         return Usage(input=input, output=output, cache_read=cache_read, cache_write=cache_write, reasoning=reasoning)
     usage: Usage = _USAGE.__copy__()
     force_setattr(usage, "input", input)
