@@ -96,6 +96,19 @@ def test_the_size_of_a_schema_is_checked_before_it_is_compiled() -> None:
     assert "at most 20000 values" in (schema_error({"enum": list(range(30_000))}) or "")
 
 
+@pytest.mark.parametrize("draft", ["4", "6", "7"])
+def test_old_drafts_check_formats(draft: str) -> None:
+    schema: JsonObject = {
+        "$schema": f"http://json-schema.org/draft-0{draft}/schema#",
+        "properties": {"day": {"format": "date-time"}, "mail": {"format": "email"}},
+    }
+    assert validate({"day": "2026-01-31T10:00:00", "mail": "me@example.org"}, schema) == ()
+    assert sorted(validate({"day": "3 March", "mail": "me"}, schema)) == [
+        '$.day: "3 March" is not a date and time such as 2026-01-31T12:30:00Z',
+        '$.mail: "me" is not a "email"',
+    ]
+
+
 def test_a_format_is_only_checked_for_an_invalid_value() -> None:
     schema: JsonObject = {
         "properties": {

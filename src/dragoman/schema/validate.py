@@ -25,9 +25,9 @@ def validate(
 ) -> tuple[str, ...]:
     """The reasons why a value does not satisfy a schema, each with its place. No `$ref` is fetched.
 
-    A `format` alone never makes a value invalid. With `add_formats`, the reasons of an invalid value also name the
-    texts that do not have their format, so that a model can correct everything at once. A pattern that needs more
-    `backtracks` is not satisfied.
+    A `format` alone makes a value invalid only if `$schema` names draft 7 or an older one. With `add_formats`, the
+    reasons of an invalid value also name the texts that do not have their format, so that a model can correct
+    everything at once. A pattern that needs more `backtracks` is not satisfied.
 
     >>> validate({"ages": ["x"]}, {"properties": {"ages": {"items": {"type": "integer"}}}})
     ('$.ages[0]: "x" is not of type "integer"',)
@@ -47,7 +47,7 @@ def _reasons(value: object, schema: JsonObject, backtracks: int, *, check_format
             retriever=_refuse,
             pattern_options=_pattern_options(backtracks),
             formats=FORMAT_CHECKS,
-            validate_formats=check_formats,
+            validate_formats=check_formats or None,  # None: as the draft of the schema says
         )
     except ValueError as error:
         raise InvalidRequest(f"schema must be a valid JSON Schema: {_first_line(error)}") from error
