@@ -256,7 +256,7 @@ def test_base64_is_read_url_safe_without_padding_and_in_lines(data: bytes) -> No
 
 @pytest.mark.parametrize("text", ["A", "a?b", "é", "data:image/png"])
 def test_what_is_not_base64_is_invalid(text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"^text: data must be base64, got another text; "):
+    with pytest.raises(InvalidRequest, match=r"^text: data must be base64, got another text; encode the bytes$"):
         Image.from_base64(text, mime="image/png")
 
 
@@ -280,7 +280,7 @@ def test_what_is_not_a_base64_data_url_is_invalid(url: str) -> None:
 
 
 def test_a_data_url_of_what_is_not_base64_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match=r"^data must be base64, got another text; "):
+    with pytest.raises(InvalidRequest, match=r"^data must be base64, got another text; encode the bytes$"):
         Image.from_data_url("data:image/png;base64,a?b")
 
 

@@ -63,4 +63,4 @@ def _has_type(kind: Any, text: str) -> bool:
 
 
 FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {name: partial(_has_type, kind) for name, kind in _TYPES.items()}
-"""By format, whether a text has it. Such as for a type: a date and time needs no time zone."""
+"""By format, whether a text has it, by the rules of the Python types: a date and time needs no time zone."""

@@ -17,7 +17,7 @@ def decode_base64(text: str, /) -> bytes:
     try:
         return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
     except ValueError as error:
-        raise InvalidRequest(f"data must be base64, got another text; {error}", param="data") from error
+        raise InvalidRequest("data must be base64, got another text; encode the bytes", param="data") from error
 
 
 _URL_SAFE = str.maketrans({"-": "+", "_": "/", **dict.fromkeys("\n\r\t =")})

@@ -109,9 +109,9 @@ def check_structure(data: bytes, /) -> None:
     if len(data) <= LARGE:
         return
     if data.count(b"{") + data.count(b"[") > MAX_OBJECTS:
-        raise TooLarge(f"the answer has more than {MAX_OBJECTS} objects and lists")
+        raise TooLarge(f"the answer must have at most {MAX_OBJECTS} objects and lists, got more; ask for less")
     if data.count(b",") > MAX_VALUES:
-        raise TooLarge(f"the answer has more than {MAX_VALUES} values")
+        raise TooLarge(f"the answer must have at most {MAX_VALUES} values, got more; ask for less")
 
 
 def preview(data: bytes, /) -> str:
