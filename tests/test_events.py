@@ -12,6 +12,7 @@ from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLar
 from dragoman.events import (
     MAX_OPEN,
     Assembler,
+    CallDelta,
     Event,
     Finished,
     PartDelta,
@@ -621,6 +622,36 @@ def test_a_megabyte_in_ten_thousand_fragments_is_joined_once() -> None:
     assert most - held < 10_000
     out.add_call_fragment(0, text='"}')
     assert len(finished(out).tool_calls[0].arguments["text"]) == 10**6 + 100
+
+
+@pytest.mark.parametrize("start", ['"{', " "])
+def test_a_call_that_is_not_shown_yet_is_not_joined_at_each_fragment(start: str) -> None:
+    out = Assembler()
+    out.call_deltas = True
+    out.add_call_fragment(0, id="a", name="write", text=start)
+    for _ in range(10_000):
+        out.add_call_fragment(0, text=" " * 100)
+
+    def one_more() -> None:
+        for _ in range(100):
+            out.add_call_fragment(0, text=" ")
+
+    held, most = memory_of(one_more)
+    assert most - held < 10_000
+    assert out.take() == []
+
+
+@pytest.mark.parametrize(("text", "shown"), [(' {"a": 1}', True), (' "{}"', False)])
+def test_the_first_character_says_whether_a_call_is_shown(text: str, *, shown: bool) -> None:
+    """Also if it comes before the name of the call."""
+    out = Assembler()
+    out.call_deltas = True
+    for piece in text[:2], text[2:4]:
+        out.add_call_fragment(0, text=piece)
+    out.add_call_fragment(0, id="a", name="tide", text=text[4:])
+    pieces = [event.text for event in out.take() if isinstance(event, CallDelta)]
+    assert pieces == ([text] if shown else [])
+    assert finished(out).tool_calls[0].name == "tide"
 
 
 def test_arguments_that_are_not_json_are_the_callers_mistake() -> None:

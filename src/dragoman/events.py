@@ -110,7 +110,6 @@ Event: TypeAlias = Started | PartStarted | PartDelta | CallDelta | PartEnded | P
 StreamEvent: TypeAlias = Event | Restarted
 """The events that callers of a stream see."""
 
-
 _UNSTARTED = Started()
 _UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
 
@@ -214,6 +213,8 @@ class _OpenCall(msgspec.Struct):
     """How many pieces were shown as text."""
     index: int | None = None
     """The index of its PartStarted, if that is queued already."""
+    is_quoted: bool | None = None
+    """Whether its arguments are encoded twice; None before their first character."""
 
 
 MAX_RESPONSE = 256 * 1024 * 1024
@@ -433,6 +434,8 @@ class Assembler:
         if text:
             self.count_characters(len(text))
             call.pieces.append(text)
+            if call.is_quoted is None and (start := text.lstrip()[:1]):
+                call.is_quoted = start == '"'
             if self.shown_call is not None and call.name == self.shown_call:
                 self._show_call(call)
             elif self.call_deltas and call.name:
@@ -451,9 +454,9 @@ class Assembler:
         Arguments that are encoded twice are not shown before they are whole.
         """
         if call.index is None:
-            text = "".join(call.pieces)
-            if text.strip()[:1] in ("", '"') or call.id in self._ids:
+            if call.is_quoted is not False or call.id in self._ids:
                 return
+            text = "".join(call.pieces)
             call.id = self._fresh_id(call.id)
             call.index = self._begin("tool_call", call.extra, id=call.id, name=call.name)
         self._push(CallDelta(index=call.index, text=text))
