@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman import InvalidRequest
 from dragoman.types import is_list, is_object, json_size
-from dragoman.types.arguments import MAX_KEYS, parse_arguments, parse_history_arguments
+from dragoman.types.arguments import MAX_KEYS, MAX_VALUES, parse_arguments, parse_history_arguments
 from dragoman.types.json_size import count_values, find_excess
 
 VALUES = st.recursive(
@@ -130,6 +131,30 @@ def test_too_many_arguments_are_not_parsed() -> None:
     with pytest.raises(InvalidRequest, match="arguments has more than 20000 keys") as caught:
         parse_history_arguments(text)
     assert caught.value.param == "arguments"
+
+
+@pytest.mark.parametrize("encode", [json.dumps, lambda value: " " + json.dumps(json.dumps(value))])
+@pytest.mark.parametrize(
+    ("most", "more"),
+    [
+        ({f"k{n}": 1 for n in range(MAX_KEYS)}, {f"k{n}": 1 for n in range(MAX_KEYS + 1)}),
+        ({"a": [{}] * (MAX_KEYS - 2)}, {"a": [{}] * (MAX_KEYS - 1)}),
+        ({"a": [1] * (MAX_VALUES + 1)}, {"a": [1] * (MAX_VALUES + 2)}),
+    ],
+)
+def test_arguments_are_counted_as_they_are_decoded(
+    encode: Callable[[object], str], most: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """Also if they are encoded twice."""
+    assert parse_arguments(encode(most)) == parse_history_arguments(encode(most))[0] == most
+    assert parse_arguments(encode(more)) is None
+    with pytest.raises(InvalidRequest, match="arguments has more than"):
+        parse_history_arguments(encode(more))
+
+
+def test_a_string_that_does_not_end_is_counted_as_it_is() -> None:
+    assert parse_arguments('"{') is None
+    assert parse_history_arguments('"{') == ({"malformed_arguments": '"{'}, '"{')
 
 
 def test_a_long_text_with_few_arguments_is_parsed() -> None:

@@ -1,12 +1,27 @@
 """Fragments of calls: what a provider streams of a call reaches the client as it comes, and is the same call."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import wires
 from dragoman.events import CallDelta, Event, Finished, PartEnded, PartStarted, fold, to_events
-from dragoman.types import Finish, Notice, Request, Response, Text, Tool, ToolCall, assistant
+from dragoman.types import (
+    Choice,
+    Finish,
+    Notice,
+    Request,
+    Response,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    assistant,
+    tool_results,
+    user,
+)
 from dragoman.types.arguments import arguments_text
 from tests.support.wires.laws import Profile, read, responses
 from tests.wires.test_laws import PROFILES
@@ -48,6 +63,38 @@ def test_a_stream_with_fragments_is_the_same_response(profile: Profile, data: st
         assert fold(decoded) == response
         if not wanted:
             assert not any(isinstance(event, CallDelta) for event in decoded)
+
+
+@pytest.mark.parametrize("dialect", wires.NAMES)
+def test_clients_get_arguments_encoded_once(dialect: str) -> None:
+    """Whole, streamed, and in a further answer."""
+    wire = wires.get(dialect)
+    arguments = {"a": 1}
+    twice = ToolCall(id="c1", name="tide", arguments=arguments, raw=json.dumps(json.dumps(arguments)))
+    answer = assistant(twice)
+    finish = Finish(reason="tool_calls")
+    choices = (Choice(message=answer, finish=finish),) if dialect == "openai_chat" else ()
+    response = Response(model="m", message=answer, finish=finish, other_choices=choices)
+    encoder = wire.server.stream_encoder(Request(stream=True))
+    stream = b"".join(encoder.feed(event) for event in to_events(response))
+    events, error = read(wire.client.stream_decoder(), [stream])
+    assert error is None
+    whole = fold(wire.client.decode_body(wire.server.encode_body(response).body))
+    for decoded in (whole, fold(events)):
+        assert len(decoded.other_choices) == len(choices)
+        for message in (decoded.message, *(choice.message for choice in decoded.other_choices)):
+            (call,) = (part for part in message.parts if isinstance(part, ToolCall))
+            assert (call.arguments, call.raw) == (arguments, None)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_a_provider_gets_its_own_text_of_arguments(dialect: str) -> None:
+    twice = json.dumps(json.dumps({"a": 1}))
+    call = ToolCall(id="c1", name="tide", arguments={"a": 1}, raw=twice)
+    target = next(profile.target for profile in PROFILES if profile.name == dialect)
+    request = Request(messages=(user("?"), assistant(call), tool_results(ToolResult(id="c1", content="ok"))))
+    sent = wires.get(dialect).client.encode_request(request, target).body
+    assert json.dumps(twice).encode() in sent
 
 
 def call_events(dialect: str, *fragments: str) -> tuple[list[Event], bytes]:

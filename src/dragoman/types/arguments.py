@@ -23,17 +23,27 @@ def parse_arguments(text: str, /) -> JsonObject | None:
     # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
     if text.strip() in ("", "null"):
         return {}
-    if _find_excess(text) is not None:
+    inner = _unquoted(text)
+    if _find_excess(inner) is not None:
         return None
     try:
-        return _OBJECT.decode(_unquoted(text))
+        return _OBJECT.decode(inner)
     except (msgspec.MsgspecError, RecursionError):
         return None
 
 
 def _unquoted(text: str) -> str:
     """The text itself, or the text in a JSON string: some servers encode arguments twice (reported, 2026-05)."""
-    return _STRING.decode(text) if text.lstrip()[:1] == '"' else text
+    if not _is_quoted(text):
+        return text
+    try:
+        return _STRING.decode(text)
+    except msgspec.MsgspecError:
+        return text
+
+
+def _is_quoted(text: str) -> bool:
+    return text.lstrip()[:1] == '"'
 
 
 def _find_excess(text: str) -> str | None:
@@ -66,19 +76,22 @@ def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
     (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
     """
     arguments = parse_arguments(text)
-    if arguments is None and (excess := _find_excess(text)) is not None:
+    if arguments is None and (excess := _find_excess(_unquoted(text))) is not None:
         raise InvalidRequest(f"the text of a tool call's arguments {excess}; send fewer", param="arguments")
     return ({MALFORMED: text}, text) if arguments is None else (arguments, raw_arguments(text, arguments))
 
 
-def arguments_text(call: ToolCall, /) -> str:
+def arguments_text(call: ToolCall, /, *, to_provider: bool = False) -> str:
     """The JSON text of a call's arguments: the provider's own if it has the same value.
+
+    A text that the provider encoded twice goes only back to the provider: others decode arguments once.
 
     >>> arguments_text(ToolCall(id="call_1", name="tide", arguments={"a": 1}, raw='{"a": 1}'))
     '{"a": 1}'
     """
-    if call.raw is not None and parse_history_arguments(call.raw)[0] == call.arguments:
-        return call.raw
+    raw = call.raw
+    if raw is not None and (to_provider or not _is_quoted(raw)) and parse_history_arguments(raw)[0] == call.arguments:
+        return raw
     try:
         return msgspec.json.encode(call.arguments).decode()
     except (TypeError, ValueError, RecursionError) as error:

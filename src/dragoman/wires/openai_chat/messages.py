@@ -139,7 +139,7 @@ def _encode_user(turn: Message) -> JsonObject:
 
 def _encode_assistant(turn: Message, target: Target, notices: NoticeCollector) -> JsonObject:
     parts = (_replayed(part, target, notices) for part in turn.parts)
-    message = encode_assistant([part for part in parts if part is not None], None)
+    message = encode_assistant([part for part in parts if part is not None], None, to_provider=True)
     if is_object(audio := message.get("audio")):
         message["audio"] = {"id": audio.get("id")}
     if target.quirks.calls_need_reasoning and "tool_calls" in message and not message.get(REASONING_FIELDS[0]):

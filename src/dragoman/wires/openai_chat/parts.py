@@ -198,14 +198,14 @@ def image_url(image: Image) -> str:
     return data_url(image.mime or "image/png", image.data)
 
 
-def encode_call(call: ToolCall) -> JsonObject:
+def encode_call(call: ToolCall, *, to_provider: bool = False) -> JsonObject:
     """A tool call, with the provider's original text of the arguments."""
     own = {**wire_extra(call.extra, COVERED), **wire_extra(call.extra, NAME)} if call.extra else {}
     extra = {key: value for key, value in own.items() if key != FUNCTION_CALL}
     if extra.get("type") == CUSTOM:
         field, inner = CUSTOM, {"name": call.name, "input": input_text(call)}
     else:
-        field, inner = "function", {"name": call.name, "arguments": arguments_text(call)}
+        field, inner = "function", {"name": call.name, "arguments": arguments_text(call, to_provider=to_provider)}
     return {"id": call.id, "type": field, **extra, field: {**inner, **wire_extra(extra, field)}}
 
 
@@ -255,7 +255,7 @@ def call_rest(data: JsonObject) -> JsonObject:
 _CALL_MEMBERS = frozenset({"id", "type", "index", "function", "custom"})
 
 
-def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonObject:
+def encode_assistant(parts: Iterable[Part], default_field: str | None, *, to_provider: bool = False) -> JsonObject:
     """An assistant message. Thinking goes to the field that it came in, or to `default_field`."""
     message: JsonObject = {"role": "assistant", "content": None}
     texts: list[Text] = []
@@ -275,9 +275,9 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
             case Thinking():
                 _encode_thinking(part, message, chunks, default_field)
             case ToolCall() if is_function_call(part) and FUNCTION_CALL not in message:
-                message[FUNCTION_CALL] = encode_call(part)["function"]
+                message[FUNCTION_CALL] = encode_call(part, to_provider=to_provider)["function"]
             case ToolCall():
-                calls.append(encode_call(part))
+                calls.append(encode_call(part, to_provider=to_provider))
             case Image():
                 message.setdefault("images", []).append(encode_part(part))
             case HostedCall() | HostedResult():

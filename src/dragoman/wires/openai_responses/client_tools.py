@@ -402,7 +402,7 @@ def call_extra(kind: object, rest: JsonObject, **covered: str) -> dict[str, Any]
     return {**make_extra(COVERED, {**type_field, **covered}), **make_extra(NAME, rest)}
 
 
-def encode_call(call: ToolCall) -> JsonObject:
+def encode_call(call: ToolCall, *, to_provider: bool = False) -> JsonObject:
     """The item of a call, with the provider's original text of the arguments."""
     extra = {**wire_extra(call.extra, COVERED), **wire_extra(call.extra, NAME)}
     if extra.pop(FOUND, False):
@@ -415,7 +415,8 @@ def encode_call(call: ToolCall) -> JsonObject:
         return {"type": kind, **item, **id, special.payload: _payload(call, special)}
     if kind == CUSTOM:
         return {"type": kind, "call_id": call.id, "name": call.name, "input": input_text(call), **extra}
-    return {"type": kind, "call_id": call.id, "name": call.name, "arguments": arguments_text(call), **extra}
+    arguments = arguments_text(call, to_provider=to_provider)
+    return {"type": kind, "call_id": call.id, "name": call.name, "arguments": arguments, **extra}
 
 
 def _payload(call: ToolCall, kind: _Kind) -> object:

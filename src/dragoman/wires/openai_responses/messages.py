@@ -171,7 +171,7 @@ def _encode_assistant(turn: Message, notices: NoticeCollector) -> list[JsonObjec
             case Thinking():
                 notices.add("dropped", "thinking", "has no encrypted content")
             case ToolCall():
-                items.append(encode_call(part))
+                items.append(encode_call(part, to_provider=True))
             case Image() if wire_extra(part.extra, NAME):
                 items.append(encode_image_call(part))
             case Image():
