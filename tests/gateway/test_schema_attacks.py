@@ -148,6 +148,22 @@ def test_a_schema_beyond_the_bounds_is_a_400(name: str) -> None:
     assert time.process_time() - start < BOUND * slowness()
 
 
+@pytest.mark.parametrize("place", ["schema", "tool"])
+@pytest.mark.parametrize(
+    ("schema", "status"),
+    [
+        (ATTACKS["a pattern of classes"], 400),
+        ({"type": "object", "properties": {f"p{n}": {"pattern": r"^(\d{1,3}\.){3}\d{1,3}$"} for n in range(58)}}, 502),
+    ],
+    ids=["classes", "addresses"],
+)
+def test_patterns_are_counted_before_a_provider_is_asked(schema: dict[str, Any], status: int, place: str) -> None:
+    tools = (Tool(name="t", description="", parameters=schema),) if place == "tool" else ()
+    request = Request(messages=(user("hello"),), schema=None if tools else schema, tools=tools)
+    seen = send_blocking(app_of(CONFIG), request_of("openai_chat", "openai_chat/m", request))
+    assert seen.status == status
+
+
 def test_references_that_may_be_any_name_are_counted_only_up_to_the_limit() -> None:
     start = time.process_time()
     with pytest.raises(InvalidRequest, match="steps"):

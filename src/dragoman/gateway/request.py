@@ -542,7 +542,7 @@ def _check_schemas(request: Request) -> None:
         return
     for schema in (request.schema, *(tool.parameters for tool in request.tools if isinstance(tool, Tool))):
         if schema is not None:
-            check_size(schema)
+            check_size(schema, limit_patterns=True)
 
 
 def id_headers(id: str, /) -> list[tuple[str, str]]:

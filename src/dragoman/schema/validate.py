@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.cost_bounds import CompileBudget, check_size, check_steps
+from dragoman.schema.cost_bounds import CompileBudget, check_expansion, check_size, check_steps
 from dragoman.schema.formats import FORMAT_CHECKS, wrong_format
 from dragoman.types import JsonObject
 
@@ -33,7 +33,7 @@ def validate(
     ('$.ages[0]: "x" is not of type "integer"',)
     """
     check_steps(value, schema)
-    CompileBudget().use(schema)
+    check_expansion(schema)
     reasons = _reasons(value, schema, backtracks)
     return _reasons(value, schema, backtracks, check_formats=True) if reasons and add_formats else reasons
 
