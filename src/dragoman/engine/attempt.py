@@ -86,11 +86,11 @@ def sign_and_send(
     If the server rejects the key, fetch a new key and send it once more.
     """
     if target.credential is None:
-        with errors_of(target, http):
+        with annotate_errors(target, http):
             return (yield from send(http))
     signed = yield from _sign(http, target, deadline)
     try:
-        with errors_of(target, signed):
+        with annotate_errors(target, signed):
             return (yield from send(signed))
     except AuthFailed as error:
         if not can_renew_key(error):
@@ -98,7 +98,7 @@ def sign_and_send(
         again = yield from _sign(http, target, deadline, signed.secret)
         if again.secret == signed.secret:
             raise
-    with errors_of(target, again):
+    with annotate_errors(target, again):
         return (yield from send(again))
 
 
@@ -130,14 +130,14 @@ def can_renew_key(error: AuthFailed, /) -> bool:
 
 def _sign(http: HttpRequest, target: Target, deadline: float | None, rejected: str | None = None) -> Plan[HttpRequest]:
     now: float = yield Now()
-    with errors_of(target):
+    with annotate_errors(target):
         signed: HttpRequest = yield Sign(http, target, rejected, time_left(deadline, now))
     return signed
 
 
 def build_request(request: Request, target: Target, /) -> HttpRequest:
     """The HTTP request for a target, without I/O and also without an API key."""
-    with errors_of(target):
+    with annotate_errors(target):
         output = _checked_output_form(request, target)
         encode = wires.get(target.wire).client.encode_request
         try:
@@ -262,10 +262,10 @@ def _add_notices(notices: tuple[Notice, ...], http: HttpRequest) -> HttpRequest:
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
-class errors_of:  # noqa: N801 - used like a function, as contextlib's are
+class annotate_errors:  # noqa: N801 - used like a function, as contextlib's are
     """Calls `annotate_error` for the errors that leave its block.
 
-    >>> with errors_of(Target(provider="p", model="m", wire="w", base_url="https://x")):
+    >>> with annotate_errors(Target(provider="p", model="m", wire="w", base_url="https://x")):
     ...     raise Unsupported("does not support tools")
     Traceback (most recent call last):
         ...

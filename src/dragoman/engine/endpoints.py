@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import check_key, encode_with_media, errors_of, sign_and_send
+from dragoman.engine.attempt import annotate_errors, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Now, Plan, Random, Send, Sleep
 from dragoman.engine.error_policy import error_policy
@@ -61,7 +61,7 @@ def count_tokens(request: Request, target: Target, options: ChainOptions, /) -> 
     endpoints = wires.get(target.wire).endpoints
     deadline = yield from endpoint_deadline(options)
     call = CallContext(deadline=deadline, fetch_images=options.fetch_images)
-    with errors_of(target):
+    with annotate_errors(target):
         check_key(target)
         check_capabilities(request, target)
         planned = choose_output_form(request, target).request
@@ -191,7 +191,7 @@ def _send_once(
     options: ChainOptions,
     deadline: float | None,
 ) -> Plan[T]:
-    with errors_of(target):
+    with annotate_errors(target):
         http = encode()
         check_key(target)
     client = wires.get(target.wire).client

@@ -62,7 +62,8 @@ def decide(failure: Failure, options: "ChainOptions", /) -> Decision:
     >>> from dragoman.engine.failover import ChainOptions
     >>> from dragoman.errors import RateLimited
     >>> error, policy = RateLimited("slow", retry_after=9), ErrorPolicy(retry=True, fail_over=True, count_failure=True)
-    >>> decide(Failure(error, policy, 0, 0.2, 60.0, True, False, False), ChainOptions())
+    >>> others = {"is_other_available": True, "prefers_other": False, "has_fallback": False}
+    >>> decide(Failure(error, policy, retries=0, backoff=0.2, time_left=60.0, **others), ChainOptions())
     Decision(outcome='next', wait=0.0, cooldown=9, may_come_back=True)
     """
     error, policy = failure.error, failure.policy

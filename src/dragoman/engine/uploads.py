@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import check_key, errors_of, send_extra_request
+from dragoman.engine.attempt import annotate_errors, check_key, send_extra_request
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Now, Plan, Recall, Remember, RemoteCopy, Sleep
 from dragoman.engine.exchange import Completed
@@ -86,7 +86,7 @@ def attempt_with_files(request: Request, target: Target, call: CallContext, /) -
 
 
 def _attempt(request: Request, target: Target, call: CallContext) -> Plan[Completed]:
-    with errors_of(target):
+    with annotate_errors(target):
         check_key(target)
     resolved = yield from resolve_files(request, target, call)
     try:

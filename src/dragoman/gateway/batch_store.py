@@ -174,7 +174,7 @@ class BatchStore:
             return change(batch)
 
         key = store_key("batch", owner, id)
-        return await change_value(self._store, key, _decode_batch, change_stored, what="batch", ttl=BATCH_TTL)
+        return await change_value(self._store, key, _decode_batch, change_stored, name="batch", ttl=BATCH_TTL)
 
     # Rows and results ------------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class ConversationStore:
             return ConversationState(target=current.target, tier=current.tier, ids=ids)
 
         key = store_key("session", owner, id)
-        return await change_value(self._store, key, _decode, merge, what="conversation", ttl=DAY)
+        return await change_value(self._store, key, _decode, merge, name="conversation", ttl=DAY)
 
 
 class ResponseStore:

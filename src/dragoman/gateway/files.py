@@ -111,7 +111,7 @@ class FileStore:
     async def _change(self, owner: str | None, change: Callable[[_FileList], _FileList]) -> None:
         key = store_key("files", owner, "")
         await change_value(
-            self._store, key, _decode, lambda files: change(self._live(files)), what="files", ttl=_LIST_TTL
+            self._store, key, _decode, lambda files: change(self._live(files)), name="files", ttl=_LIST_TTL
         )
 
     def _live(self, files: _FileList | None) -> _FileList:

@@ -42,4 +42,4 @@ class IdList:
 
     async def _change(self, owner: str | None, change: Callable[[list[str]], list[str]]) -> None:
         key = store_key(self._kind, owner, "")
-        await change_value(self._store, key, _decode, lambda ids: change(ids or []), what=self._kind, ttl=self._ttl)
+        await change_value(self._store, key, _decode, lambda ids: change(ids or []), name=self._kind, ttl=self._ttl)

@@ -29,7 +29,7 @@ async def read_value(store: Store, key: str, decode: Callable[[bytes], T], /) ->
 
 
 async def change_value(
-    store: Store, key: str, decode: Callable[[bytes], T], change: Callable[[T | None], T], /, *, what: str, ttl: float
+    store: Store, key: str, decode: Callable[[bytes], T], change: Callable[[T | None], T], /, *, name: str, ttl: float
 ) -> T:
     """Store what `change` makes of the value of a key, and return it. If nothing is stored, `change` gets None.
 
@@ -41,4 +41,4 @@ async def change_value(
         new = change(old)
         if await store.write(key, msgspec.json.encode(new), ttl=ttl, expects=version):
             return new
-    raise StoreDown(f"{what}: not written, {MAX_SWAPS} others wrote first; try again", retry_after=1.0)
+    raise StoreDown(f"{name}: not written, {MAX_SWAPS} others wrote first; try again", retry_after=1.0)

@@ -57,7 +57,7 @@ class Transport(Protocol):
         ...
 
     def asend(self, effect: Send, /) -> Coroutine[Any, Any, HttpResponse]:
-        """Send a request and read the whole answer; an `async def` does it."""
+        """Send a request and read the whole answer. An implementation may be an `async def`."""
         ...
 
     def open(self, effect: Open, /) -> OpenResponse:
@@ -110,7 +110,7 @@ class RoutingTransport:
 
     def asend(self, effect: Send, /) -> Coroutine[Any, Any, HttpResponse]:
         """Send a request and read the whole answer."""
-        # Not async itself: each coroutine on the way to the socket runs twice per call.
+        # Not an `async def`: one more coroutine would make every call slower.
         transport, effect = self._route(effect)
         return transport.asend(effect)
 

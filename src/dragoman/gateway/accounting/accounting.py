@@ -119,7 +119,7 @@ class Accounting:
             context.slot = UNLIMITED  # the record gives it back
         if self.tracing is not None:
             record.span = self.tracing.begin(
-                redact_name(context.model),
+                name_for_logs(context.model),
                 context.request,
                 context.http.headers,
                 context.operation,
@@ -150,8 +150,8 @@ class Accounting:
             started_at=self.clock(),
             key=None if context.key is None else context.key.id,
             team=None if context.key is None else context.key.team,
-            user=None if (user := _end_user(context.request)) is None else redact_name(user),
-            model=redact_name(context.model),
+            user=None if (user := _end_user(context.request)) is None else name_for_logs(user),
+            model=name_for_logs(context.model),
             dialect=None if context.wire is None else context.wire.name,
             stream=context.request.stream,
             losses=NO_LOSSES,
@@ -305,7 +305,7 @@ class RequestRecord:
             if isinstance(attempt, CooldownStarted) and self._accounting.alerts is not None:
                 self._accounting.alerts.target_failed(attempt)
             return
-        if (name := redact_name(attempt.target)) != attempt.target:
+        if (name := name_for_logs(attempt.target)) != attempt.target:
             attempt = msgspec.structs.replace(attempt, target=name)
         is_unknown = error_type(attempt.error) == ModelNotFound.__name__ and _is_named_by_client(name, self._row.model)
         metered = msgspec.structs.replace(attempt, target=_unknown_model_of(name)) if is_unknown else attempt
@@ -354,7 +354,7 @@ class RequestRecord:
         accounting, total = self._accounting, add(usage, self._failed_usage)
         row = msgspec.structs.replace(
             self._row,
-            target=None if target is None else redact_name(target),
+            target=None if target is None else name_for_logs(target),
             status=status,
             outcome=outcome,
             input=total.input,
@@ -448,7 +448,7 @@ def _unknown_model_of(target: str) -> str:
     return f"{target.partition('/')[0]}/{UNKNOWN_MODEL}"
 
 
-def redact_name(name: str, /) -> str:
+def name_for_logs(name: str, /) -> str:
     """The name of a model, target or end user for logs and metrics: clients send any name, even keys."""
     return _redact_short(name[: 10 * MAX_LOGGED_NAME])  # the cache must not hold megabytes
 

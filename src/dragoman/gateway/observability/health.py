@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from dragoman.engine.health import State, TargetHealth
 from dragoman.errors import StoreDown
-from dragoman.gateway.accounting.accounting import redact_name
+from dragoman.gateway.accounting.accounting import name_for_logs
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
@@ -58,7 +58,7 @@ def seconds_left(health: TargetHealth, /) -> float | None:
 
 def _as_json(targets: Mapping[str, TargetHealth]) -> JsonObject:
     return {
-        redact_name(name): without_none(
+        name_for_logs(name): without_none(
             {
                 "state": shown_state(health),
                 "seconds_left": seconds_left(health),

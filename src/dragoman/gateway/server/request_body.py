@@ -92,8 +92,8 @@ class RequestBody:
 
     @property
     def is_too_large_to_drop(self) -> bool:
-        """Whether so much came after the response that the connection should be closed."""
-        return self.is_dropped and self._size > MAX_DRAINED
+        """Whether so much came since it was dropped that the connection should be closed; only for a dropped body."""
+        return self._size > MAX_DRAINED
 
     # What the app does -----------------------------------------------------------------------------------------------
 

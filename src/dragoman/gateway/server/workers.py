@@ -51,11 +51,11 @@ class Workers:
         """Report the metrics of this worker; returns those of all workers, by name."""
         now = self._clock()
 
-        def report(reports: dict[str, WorkerReport] | None) -> dict[str, WorkerReport]:
+        def add_report(reports: dict[str, WorkerReport] | None) -> dict[str, WorkerReport]:
             running = {name: each for name, each in (reports or {}).items() if each.reported_at > now - TTL}
             return {**running, self.name: WorkerReport(now, lines)}
 
-        reports = await change_value(self._store, self._key, _decode, report, what="metrics", ttl=2 * TTL)
+        reports = await change_value(self._store, self._key, _decode, add_report, name="metrics", ttl=2 * TTL)
         self._reported_at = now
         return {name: report.lines for name, report in sorted(reports.items())}
 

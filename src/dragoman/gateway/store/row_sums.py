@@ -1,8 +1,8 @@
-"""Adds up the rows of one write, so that a store changes each sum once and not once per row.
+"""Adds up the rows of one write, so that the store in memory changes each sum once and not once per row.
 
-A process writes its rows once a second, thousands if it is busy, and most of them have the same names and the same
-outcome. What they share is computed once; of each row, only its numbers are added. To count row by row takes six times
-as long: 5 µs of a request. `tests/gateway/store/test_row_sums.py` compares both.
+A write has at most 500 rows, and most of them have the same names and the same outcome. What they share is computed
+once; of each row, only its numbers are added. To count row by row takes six times as long: 5 µs of a request.
+`tests/gateway/store/test_row_sums.py` compares both.
 """
 
 from collections import Counter
