@@ -133,15 +133,20 @@ def test_too_many_arguments_are_not_parsed() -> None:
     assert caught.value.param == "arguments"
 
 
-@pytest.mark.parametrize("encode", [json.dumps, lambda value: " " + json.dumps(json.dumps(value))])
-@pytest.mark.parametrize(
-    ("most", "more"),
-    [
-        ({f"k{n}": 1 for n in range(MAX_KEYS)}, {f"k{n}": 1 for n in range(MAX_KEYS + 1)}),
-        ({"a": [{}] * (MAX_KEYS - 2)}, {"a": [{}] * (MAX_KEYS - 1)}),
-        ({"a": [1] * (MAX_VALUES + 1)}, {"a": [1] * (MAX_VALUES + 2)}),
-    ],
-)
+def encoded_twice(value: object) -> str:
+    return " " + json.dumps(json.dumps(value))
+
+
+EMPTY: dict[str, Any] = {}
+LIMITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({f"k{n}": 1 for n in range(MAX_KEYS)}, {f"k{n}": 1 for n in range(MAX_KEYS + 1)}),
+    ({"a": [EMPTY] * (MAX_KEYS - 2)}, {"a": [EMPTY] * (MAX_KEYS - 1)}),
+    ({"a": [1] * (MAX_VALUES + 1)}, {"a": [1] * (MAX_VALUES + 2)}),
+]
+
+
+@pytest.mark.parametrize("encode", [json.dumps, encoded_twice])
+@pytest.mark.parametrize(("most", "more"), LIMITS)
 def test_arguments_are_counted_as_they_are_decoded(
     encode: Callable[[object], str], most: dict[str, Any], more: dict[str, Any]
 ) -> None:
