@@ -62,9 +62,6 @@ READS = 10
 READER_GAP = READ_PAUSE * READS / SLOW_READERS
 """Seconds from the start of one slow reader to that of the next. Clients that know nothing of each other do not begin
 in the same moment: eight long streams at once would be a burst that only this program makes."""
-ELSEWHERE = 10
-"""Niceness of the clients that make noise and of their provider: elsewhere, they have processors of their own, so here
-they take only what the others leave. What the gateway does for them is measured, and not what they do themselves."""
 PLAIN, HASH = new_key()
 VIEWER, VIEWER_HASH = new_key()
 FAULTS = ("refuse", "cut", "stall", "nobody")
@@ -296,9 +293,19 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def provide(niceness: int) -> None:
+def _run_when_idle() -> None:
+    """Give this process only the time in which a processor has nothing else to do.
+
+    The clients that make noise and their provider have processors of their own elsewhere. What the gateway does for
+    them is measured, and not what they do themselves.
+    """
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def provide(*, is_noisy: bool) -> None:
     """The provider, until its input ends."""
-    os.nice(niceness)
+    if is_noisy:
+        _run_when_idle()
     with CountingProvider() as provider:
         print(provider.base_url, flush=True)
         sys.stdin.read()
@@ -306,7 +313,7 @@ def provide(niceness: int) -> None:
 
 async def make_noise(port: int, rate: float, name: str) -> None:
     """The noise, until its input ends; prints which requests were answered."""
-    os.nice(ELSEWHERE)
+    _run_when_idle()
     noise = Noise(port, rate, name)
     await noise.run(asyncio.ensure_future(asyncio.to_thread(sys.stdin.read)))
     print(json.dumps({"sent": noise.sent, "answered": noise.answered}))
@@ -332,8 +339,8 @@ def main(requests: int, rate: int) -> None:
     healthy, answered = rate * (1 - SHARE), set[str]()
     try:
         with (
-            _process("--provider", "0") as provider,
-            _process("--provider", str(ELSEWHERE)) as noisy_provider,
+            _process("--provider") as provider,
+            _process("--noisy-provider") as noisy_provider,
             tempfile.TemporaryDirectory() as folder,
         ):
             config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n'
@@ -383,8 +390,8 @@ def _milliseconds(windows: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--provider"]:
-        provide(int(sys.argv[2]))
+    if sys.argv[1:2] in (["--provider"], ["--noisy-provider"]):
+        provide(is_noisy=sys.argv[1] == "--noisy-provider")
     elif sys.argv[1:2] == ["--noise"]:
         PLAIN = sys.argv[5]  # pyright: ignore[reportConstantRedefinition] # the key of the gateway that runs
         asyncio.run(make_noise(int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]))
